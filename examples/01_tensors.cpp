@@ -30,6 +30,6 @@ int main() {
   std::printf("a(0, 0) = %g, its clone still has %g\n", a(0, 0), other(0, 0));
 
   // Reductions name the axes that go; without axes, all of them.
-  auto columns = gr::sum<gr::axes<0>>(other);
+  auto columns = gr::sum<0>(other);
   std::printf("columns = [%g %g %g], all = %g\n", columns(0), columns(1), columns(2), gr::item(gr::sum(other)));
 }

@@ -51,7 +51,7 @@ struct conv_net {
 
   auto operator()(const auto& x) const {  // [B, 1, 28, 28] -> scores [B, 10]
     const auto pooled = gr::max_pool2d<gr::pool{.size = 2}>(gr::relu(stem_norm(stem(x))));
-    return head(gr::mean<gr::axes<2, 3>>(coarse(fine(pooled))));
+    return head(gr::mean<2, 3>(coarse(fine(pooled))));
   }
 };
 
@@ -149,7 +149,7 @@ void run(const pictures& seen, const pictures& unseen, std::uint32_t epochs) {
   for (std::uint64_t number = 0; number < asked.batches(); ++number) {
     const auto batch = asked.batch(number);
     // A plain x: batch norms use what they remember, so an answer does not depend on the others of its batch.
-    const auto answers = gr::argmax<gr::axes<1>>(net(to_tensor(ctx, batch.inputs)));
+    const auto answers = gr::argmax<1>(net(to_tensor(ctx, batch.inputs)));
     for (gr::index_t i = 0; i < batch.rows(); ++i) right += answers(i) == batch.targets.values[i] ? 1 : 0;
   }
   std::printf("accuracy %.3f on %zu pictures that it has not seen\n",

@@ -57,7 +57,7 @@ struct resnet18 {
   GRADUS_MEMBERS(stem, stage1, stage2, stage3, stage4, head)
   constexpr auto operator()(const auto& images) const {
     auto x = stage4(stage3(stage2(stage1(gr::relu(stem(images))))));
-    return head(gr::mean<gr::axes<2, 3>>(x));
+    return head(gr::mean<2, 3>(x));
   }
 };
 

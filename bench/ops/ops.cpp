@@ -156,19 +156,19 @@ void register_ops(bench_world& w) {
   add_op<gr::op::sum<gr::axes<>, false, false>>(
       w, "sum_all", [](auto&& a) { return gr::sum(a); }, x);
   add_op<gr::op::sum<gr::axes<-1>, false, false>>(
-      w, "sum_rows", [](auto&& a) { return gr::sum<gr::axes<-1>>(a); }, x);
+      w, "sum_rows", [](auto&& a) { return gr::sum<-1>(a); }, x);
   add_op<gr::op::sum<gr::axes<0>, false, false>>(
-      w, "sum_columns", [](auto&& a) { return gr::sum<gr::axes<0>>(a); }, x);
+      w, "sum_columns", [](auto&& a) { return gr::sum<0>(a); }, x);
   add_op<gr::op::sum<gr::axes<-1>, false, true>>(
-      w, "mean_rows", [](auto&& a) { return gr::mean<gr::axes<-1>>(a); }, x);
+      w, "mean_rows", [](auto&& a) { return gr::mean<-1>(a); }, x);
   add_op<gr::op::extremum<gr::axes<-1>, false, true>>(
-      w, "max_rows", [](auto&& a) { return gr::max<gr::axes<-1>>(a); }, x);
+      w, "max_rows", [](auto&& a) { return gr::max<-1>(a); }, x);
   add_op<gr::op::extremum<gr::axes<-1>, false, false>>(
-      w, "min_rows", [](auto&& a) { return gr::min<gr::axes<-1>>(a); }, x);
+      w, "min_rows", [](auto&& a) { return gr::min<-1>(a); }, x);
   add_op<gr::op::place_of_extremum<gr::axes<-1>, false, true>>(
-      w, "argmax_rows", [](auto&& a) { return gr::argmax<gr::axes<-1>>(a); }, x);
+      w, "argmax_rows", [](auto&& a) { return gr::argmax<-1>(a); }, x);
   add_op<gr::op::variance<gr::axes<-1>, false>>(
-      w, "variance_rows", [](auto&& a) { return gr::variance<gr::axes<-1>>(a); }, x);
+      w, "variance_rows", [](auto&& a) { return gr::variance<-1>(a); }, x);
   add_op<gr::op::softmax<false>>(
       w, "softmax", [](auto&& a) { return gr::softmax(a); }, x);
   add_op<gr::op::softmax<true>>(

@@ -60,6 +60,7 @@
 #include "ops/pool/cpu.hpp"
 #include "ops/prod/cpu.hpp"
 #include "ops/recurrent/cpu.hpp"
+#include "ops/reduce/axes_as_a_type.hpp"
 #include "ops/reduce/cpu.hpp"
 #include "ops/reduce/deviation.hpp"
 #include "ops/reshape/reshape.hpp"

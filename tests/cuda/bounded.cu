@@ -113,9 +113,9 @@ TEST_CASE("bounded shapes have the bits of static ones: rows, products, losses")
 
 TEST_CASE("sums of bounded shapes have the order of static ones: lanes, warps, blocks and chunks") {
   if (no_gpu()) return;
-  const auto rows = [](auto&, auto& x, auto& y) { return gr::sum<gr::axes<0>>(x * y); };
+  const auto rows = [](auto&, auto& x, auto& y) { return gr::sum<0>(x * y); };
   const auto all = [](auto&, auto& x, auto& y) { return gr::sum(x * y); };
-  const auto outer = [](auto&, auto& x, auto& y) { return gr::sum<gr::axes<0, 2>>(x * y); };
+  const auto outer = [](auto&, auto& x, auto& y) { return gr::sum<0, 2>(x * y); };
   same_bits_as_static(rows).check(gr::extents_of<shape<upto<900>, 33>>(700), shape<700, 33>{});
   same_bits_as_static(rows).check(gr::extents_of<shape<upto<900>, upto<40>>>(500, 20), shape<500, 20>{});
   same_bits_as_static(all).check(gr::extents_of<shape<upto<300>, upto<90>>>(299, 89), shape<299, 89>{});

@@ -60,8 +60,8 @@ void elementwise_cases(runner<D>& r) {
     using bytes = gr::shape<37, 1013>;
     const auto many = gr::from_host<std::uint8_t, bytes>(r.ctx(), std::vector<std::uint8_t>(bytes::size, 200).data());
     r.keep("bytes: sum", gr::to_host(gr::sum(many)), 0x1p-50);
-    r.keep("bytes: sum of axis 0", gr::to_host(gr::sum<gr::axes<0>>(many)), 0x1p-50);
-    r.keep("bytes: sum of axis 1", gr::to_host(gr::sum<gr::axes<1>>(many)), 0x1p-50);
+    r.keep("bytes: sum of axis 0", gr::to_host(gr::sum<0>(many)), 0x1p-50);
+    r.keep("bytes: sum of axis 1", gr::to_host(gr::sum<1>(many)), 0x1p-50);
   }
 
   // operands that broadcast
@@ -83,10 +83,10 @@ void elementwise_cases(runner<D>& r) {
   // Sums of both signs could be so near to 0 that no tolerance holds.
   r.template differentiate<float, cube>("sum", [](auto x) { return gr::sum(x + 1.0); });
   r.template differentiate<float, cube>("mean", [](auto x) { return gr::mean(x + 1.0); });
-  r.template differentiate<float, cube>("sum of axis 0", [](auto x) { return gr::sum<gr::axes<0>>(x); });
-  r.template differentiate<float, cube>("mean of axis 1", [](auto x) { return gr::mean<gr::axes<1>>(x); });
-  r.template differentiate<float, cube>("mean of axis 2", [](auto x) { return gr::mean<gr::axes<2>>(x); });
-  r.template differentiate<float, cube>("sum of axes 0 and 2", [](auto x) { return gr::sum<gr::axes<0, 2>, true>(x); });
+  r.template differentiate<float, cube>("sum of axis 0", [](auto x) { return gr::sum<0>(x); });
+  r.template differentiate<float, cube>("mean of axis 1", [](auto x) { return gr::mean<1>(x); });
+  r.template differentiate<float, cube>("mean of axis 2", [](auto x) { return gr::mean<2>(x); });
+  r.template differentiate<float, cube>("sum of axes 0 and 2", [](auto x) { return gr::sum<0, 2>(x, gr::keep); });
 }
 
 // Computed in the .cpp file.

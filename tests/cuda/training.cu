@@ -57,7 +57,7 @@ struct counted {
   GRADUS_MEMBERS(weight, mean)
   auto operator()(const auto& x) const {
     const auto y = gr::matmul(x, weight);
-    mean.update(x, mean + 0.5f * (gr::mean<gr::axes<0>>(y) - mean));
+    mean.update(x, mean + 0.5f * (gr::mean<0>(y) - mean));
     return y * y;
   }
 };
@@ -96,7 +96,7 @@ TEST_CASE(
     gr::copy(net, on_host);
     CHECK(gr::to_host(on_host.weight.value()) == weight);
     means.push_back(gr::to_host(on_host.mean.value()));
-    const auto y = gr::to_host(gr::mean<gr::axes<0>>(gr::matmul(x, net.weight)));
+    const auto y = gr::to_host(gr::mean<0>(gr::matmul(x, net.weight)));
     for (std::size_t i = 0; i < y.size(); ++i) CHECK(means.back()[i] == doctest::Approx(0.875f * y[i]).epsilon(1e-4));
   }
   CHECK(means[0] == means[1]);

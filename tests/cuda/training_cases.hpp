@@ -193,7 +193,7 @@ void states(runner<D>& r, const std::string& name) {
   gr::init(mean, ctx, gr::normal_init{});
   gr::tape tape{ctx};
   const auto update = [&](const auto& v) {
-    mean.update(v, mean + 0.25f * (gr::mean<gr::axes<0>>(v) - mean));
+    mean.update(v, mean + 0.25f * (gr::mean<0>(v) - mean));
     return v * v;
   };
   for (const bool region : {false, true}) {

@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(world, "momentum=None is the mean over all batches") {
     gr::backward(gr::sum(y));
   }
   // [/cumulative]
-  for (int i = 0; i < 10; ++i) sum = sum + gr::mean<gr::axes<0>>(batch(i));
+  for (int i = 0; i < 10; ++i) sum = sum + gr::mean<0>(batch(i));
   for (gr::index_t c = 0; c < 3; ++c) CHECK(norm.running_mean.value()(c) == doctest::Approx(sum(c) / 10).epsilon(1e-5));
 }
 

@@ -68,7 +68,7 @@ double train(gr::context<gr::cpu>& ctx, const std::vector<batch>& batches) {
     optimizer.step(ctx);
   }
   // [/mlp]
-  const auto found = gr::argmax<gr::axes<1>>(net(batches[0].images));
+  const auto found = gr::argmax<1>(net(batches[0].images));
   int right = 0;
   for (gr::index_t i = 0; i < 64; ++i) right += found(i) == batches[0].labels(i);
   return right / 64.0;

@@ -58,7 +58,7 @@ TEST_CASE("an extent may be known at run time, up to a bound") {
   using rows = gr::shape<gr::upto<64>, 3>;
   auto x = gr::from_host<float, rows>(ctx, data.data(), 2);  // two rows of three
   auto w = gr::ones<float, gr::shape<3, 5>>(ctx);
-  auto y = gr::mean<gr::axes<0>>(gr::matmul(x, w));  // [upto<64>, 5] -> [5]; divides by 2
+  auto y = gr::mean<0>(gr::matmul(x, w));  // [upto<64>, 5] -> [5]; divides by 2
   // [/bounded]
   CHECK(gr::to_host(y) == std::vector<float>(5, 10.5f));
   const volatile gr::index_t rows_of_another = 65;

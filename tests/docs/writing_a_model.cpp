@@ -55,9 +55,9 @@ struct batch_norm {
 
   constexpr auto operator()(const auto& x) const {
     if constexpr (gr::is_recorded<decltype(x)>) {  // training: by the batch
-      const auto m = gr::mean<gr::axes<0>>(x);
+      const auto m = gr::mean<0>(x);
       const auto d = x - m;
-      const auto v = gr::mean<gr::axes<0>>(d * d);
+      const auto v = gr::mean<0>(d * d);
       mean.update(x, mean + 0.1f * (m - mean));
       variance.update(x, variance + 0.1f * (v - variance));
       return gain * d / gr::sqrt(v + 1e-5f);
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(fixture, "the training loop, and inference") {
 
   // [inference]
   auto x = points(1000);
-  auto best = gr::argmax<gr::axes<1>>(net(x));  // x is a plain tensor, and so is what comes out
+  auto best = gr::argmax<1>(net(x));  // x is a plain tensor, and so is what comes out
   // [/inference]
   const auto wanted = classes(x);
   int right = 0;
@@ -494,7 +494,7 @@ TEST_CASE_FIXTURE(fixture, "an LSTM learns a text in windows, and writes one cha
   auto id = gr::from_values<std::int32_t, gr::shape<1, 1>>(ctx, {0});
   for (int i = 0; i < 10; ++i) {
     auto [logits, next] = net(id, state);
-    id = gr::cast<std::int32_t>(gr::argmax<gr::axes<-1>>(logits));
+    id = gr::cast<std::int32_t>(gr::argmax<-1>(logits));
     written.push_back(gr::item(id));
     state = std::move(next);
   }

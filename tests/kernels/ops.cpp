@@ -17,7 +17,7 @@ void step(gr::context<gr::cpu>& ctx) {
   const auto c = gr::permute<1, 0>(gr::permute<1, 0>(b));
   const auto d = gr::concat<1>(gr::slice<1, 4, 8>(c), gr::slice<1, 0, 16>(c));
   gr::backward(gr::cross_entropy(gr::log_softmax(d + gr::embedding(targets, table)), targets) +
-               gr::mean(gr::logsumexp(x)) + gr::mean(gr::prod<gr::axes<1>>(gr::cumsum<0>(x) + gr::cumsum<1>(x))) +
+               gr::mean(gr::logsumexp(x)) + gr::mean(gr::prod<1>(gr::cumsum<0>(x) + gr::cumsum<1>(x))) +
                gr::nll_loss(x, targets) + gr::mse_loss(gr::where(x < row, x, row), x));
 }
 
@@ -46,7 +46,7 @@ void reductions(gr::context<gr::cpu>& ctx) {
   over(gr::axes<1>{});
   over(gr::axes<0, 2>{});
   over(gr::axes<>{});
-  static_cast<void>(gr::sum<gr::axes<0>>(gr::ones<std::int32_t, gr::shape<Batch, 6>>(ctx)));
+  static_cast<void>(gr::sum<0>(gr::ones<std::int32_t, gr::shape<Batch, 6>>(ctx)));
 }
 
 template <gr::index_t Batch>

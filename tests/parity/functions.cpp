@@ -100,21 +100,21 @@ TEST_CASE_TEMPLATE("sine to sign have PyTorch's values and gradients", T, double
 TEST_CASE_TEMPLATE("products, deviations, logsumexp and running sums have PyTorch's values and gradients", T, double,
                    float) {
   check_case<T>(
-      "prod_0", [](auto v) { return gr::prod<gr::axes<0>>(v); }, x);
+      "prod_0", [](auto v) { return gr::prod<0>(v); }, x);
   check_case<T>(
-      "prod_1", [](auto v) { return gr::prod<gr::axes<1>>(v); }, x);
+      "prod_1", [](auto v) { return gr::prod<1>(v); }, x);
   check_case<T>(
-      "prod_2", [](auto v) { return gr::prod<gr::axes<-1>>(v); }, x);
+      "prod_2", [](auto v) { return gr::prod<-1>(v); }, x);
   check_case<T>(
       "prod_all", [](auto v) { return gr::prod(v); }, x);
   check_case<T>(
-      "std_1", [](auto v) { return gr::standard_deviation<gr::axes<1>>(v); }, x);
+      "std_1", [](auto v) { return gr::standard_deviation<1>(v); }, x);
   check_case<T>(
-      "std_02", [](auto v) { return gr::standard_deviation<gr::axes<0, 2>>(v); }, x);
+      "std_02", [](auto v) { return gr::standard_deviation<0, 2>(v); }, x);
   check_case<T>(
-      "logsumexp_1", [](auto v) { return gr::logsumexp<gr::axes<1>>(v); }, x);
+      "logsumexp_1", [](auto v) { return gr::logsumexp<1>(v); }, x);
   check_case<T>(
-      "logsumexp_02", [](auto v) { return gr::logsumexp<gr::axes<0, 2>>(v); }, x);
+      "logsumexp_02", [](auto v) { return gr::logsumexp<0, 2>(v); }, x);
   check_case<T>(
       "cumsum_0", [](auto v) { return gr::cumsum<0>(v); }, x);
   check_case<T>(
@@ -146,7 +146,7 @@ TEST_CASE_TEMPLATE("functions of 16-bit operands have PyTorch's values within th
   check_short<T>("expm1", [](auto v) { return gr::expm1(v); });
   check_short<T>("log1p", [](auto v) { return gr::log1p(v); });
   check_short<T>("softplus", [](auto v) { return gr::softplus(v); });
-  check_short<T>("prod_0", [](auto v) { return gr::prod<gr::axes<0>>(v); });
-  check_short<T>("std_02", [](auto v) { return gr::standard_deviation<gr::axes<0, 2>>(v); });
+  check_short<T>("prod_0", [](auto v) { return gr::prod<0>(v); });
+  check_short<T>("std_02", [](auto v) { return gr::standard_deviation<0, 2>(v); });
   check_short<T>("cumsum_1", [](auto v) { return gr::cumsum<1>(v); });
 }

@@ -44,12 +44,12 @@ template <class Check>
 void families_of_any_axes(const Check& check) {
   check("elementwise", [](auto&, auto& x, auto& y) { return gr::exp(x) * y - 2.0f * x / (y * y + 1.0f); });
   check("broadcast of reductions",
-        [](auto&, auto& x, auto& y) { return x * gr::mean<gr::axes<-1>, true>(y) + gr::max<gr::axes<0>, true>(x); });
-  check("sum over the first", [](auto&, auto& x, auto& y) { return gr::sum<gr::axes<0>>(x * y); });
-  check("mean over the second", [](auto&, auto& x, auto& y) { return gr::mean<gr::axes<1>>(x * y); });
+        [](auto&, auto& x, auto& y) { return x * gr::mean<-1>(y, gr::keep) + gr::max<0>(x, gr::keep); });
+  check("sum over the first", [](auto&, auto& x, auto& y) { return gr::sum<0>(x * y); });
+  check("mean over the second", [](auto&, auto& x, auto& y) { return gr::mean<1>(x * y); });
   check("mean over all", [](auto&, auto& x, auto& y) { return gr::mean(x + y); });
-  check("extremes", [](auto&, auto& x, auto& y) { return gr::max<gr::axes<1>>(x) - gr::min<gr::axes<1>>(y); });
-  check("variance", [](auto&, auto& x, auto& y) { return gr::variance<gr::axes<0, 1>>(x) + gr::sum(y); });
+  check("extremes", [](auto&, auto& x, auto& y) { return gr::max<1>(x) - gr::min<1>(y); });
+  check("variance", [](auto&, auto& x, auto& y) { return gr::variance<0, 1>(x) + gr::sum(y); });
   check("dropout", [](auto&, auto& x, auto& y) { return gr::dropout(x * y, 0.3); });
   check("matmul of batches", [](auto&, auto& x, auto& y) { return gr::matmul<gr::transpose{.b = true}>(x, y); });
   check("matmul over time", [](auto&, auto& x, auto& y) { return gr::matmul<gr::transpose{.a = true}>(x, y); });
@@ -71,14 +71,14 @@ template <class Check>
 void families_of_rows(const Check& check) {
   check("batch_norm, group_norm", [](auto& ctx, auto& x, auto& y) {
     return channel_norms(ctx, gr::permute<0, 2, 1>(x)) +
-           gr::sum(channel_norms(ctx, gr::sum<gr::axes<0>>(x + y * 2.0f)));
+           gr::sum(channel_norms(ctx, gr::sum<0>(x + y * 2.0f)));
   });
   check("pooling", [](auto&, auto& x, auto& y) {
     constexpr gr::pool window{3, 2, 1};
     return gr::max_pool1d<window>(x * y) * gr::avg_pool1d<window>(x) + gr::adaptive_avg_pool1d<4>(y);
   });
   check("broadcast", [](auto& ctx, auto& x, auto& y) {
-    return x * constant<gr::shape<8>>(ctx, 1) + gr::mean<gr::axes<-1>, true>(y) * gr::max<gr::axes<0>, true>(x);
+    return x * constant<gr::shape<8>>(ctx, 1) + gr::mean<-1>(y, gr::keep) * gr::max<0>(x, gr::keep);
   });
   check("softmax", [](auto&, auto& x, auto& y) { return gr::softmax(x) + gr::log_softmax(y); });
   check("logsumexp", [](auto&, auto& x, auto& y) { return gr::logsumexp(x * y); });
@@ -88,25 +88,25 @@ void families_of_rows(const Check& check) {
   check("rms_norm", [](auto& ctx, auto& x, auto& y) { return gr::rms_norm(x * y, constant<gr::shape<8>>(ctx, 1)); });
   check("linear", [](auto& ctx, auto& x, auto& y) {
     return gr::linear(x, constant<gr::shape<8, 6>>(ctx, 1), constant<gr::shape<6>>(ctx, 2)) *
-           gr::mean<gr::axes<-1>, true>(y);
+           gr::mean<-1>(y, gr::keep);
   });
   check("cross_entropy", [](auto& ctx, auto& x, auto& y) {
-    const auto targets = gr::argmax<gr::axes<-1>>(y.value());
+    const auto targets = gr::argmax<-1>(y.value());
     return gr::cross_entropy(x * 2.0f, targets) +
            gr::linear_cross_entropy(y, constant<gr::shape<16, 8>>(ctx, 3), targets);
   });
   check("linear_cross_entropy in chunks", [](auto& ctx, auto& x, auto& y) {
-    const auto targets = gr::argmax<gr::axes<-1>>(y.value());
+    const auto targets = gr::argmax<-1>(y.value());
     return gr::linear_cross_entropy<16, 4>(x, constant<gr::shape<16, 8>>(ctx, 3), targets);
   });
   check("lstm, gru", [](auto& ctx, auto& x, auto& y) {
-    const auto start = gr::slice<1, 0, 2>(gr::mean<gr::axes<1>>(y));
+    const auto start = gr::slice<1, 0, 2>(gr::mean<1>(y));
     const auto [z, h, c] = gr::lstm(x, constant<gr::shape<2, 8>>(ctx, 1), start, start * 2.0f);
     return gr::gru(gr::slice<2, 0, 6>(y), constant<gr::shape<2, 6>>(ctx, 2), constant<gr::shape<6>>(ctx, 3)) * z +
            gr::mean(h * c);
   });
   check("embedding", [](auto& ctx, auto& x, auto& y) {
-    return gr::embedding(gr::argmax<gr::axes<-1>>(x.value()), constant<gr::shape<8, 8>>(ctx, 3)) * y;
+    return gr::embedding(gr::argmax<-1>(x.value()), constant<gr::shape<8, 8>>(ctx, 3)) * y;
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// All macros of the library. None changes the body of a class or inline function, so .cpp and .cu files share headers.
+// All macros of the library but GRADUS_REQUIRE. None changes the body of a class or inline function, so .cpp and .cu
+// files share headers.
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "gradus needs C++20: compile with -std=c++20"
@@ -13,6 +14,8 @@
 #if !defined(GRADUS_IS_SUPPORTED)
 #include "see the error above"  // a missing file ends the compilation after one error
 #endif
+
+#include "require.hpp"
 
 #define GRADUS_VERSION_MAJOR 0
 #define GRADUS_VERSION_MINOR 1

@@ -100,7 +100,7 @@ struct mixture {
     auto [y, counts] = mixed(x, rows, p);
     const double choices = static_cast<double>(rows.extent(0) * PerToken);
     const auto z = logsumexp(logits);
-    auto balance = sum(mean<axes<0>>(p) * counts) * (options.balance * static_cast<double>(Experts) / choices);
+    auto balance = sum(mean<0>(p) * counts) * (options.balance * static_cast<double>(Experts) / choices);
     return std::tuple{std::move(y), std::move(balance) + mean(z * z) * options.z};
   }
   /// y alone, for inference.
@@ -121,7 +121,7 @@ struct mixture {
   }
   constexpr auto gates(const auto& chosen) const {
     using type = std::remove_cvref_t<decltype(chosen)>;
-    return options.renormalise ? type(chosen / sum<axes<1>, true>(chosen)) : chosen;
+    return options.renormalise ? type(chosen / sum<1>(chosen, keep)) : chosen;
   }
   constexpr index_t capacity_for(index_t choices) const {
     if (options.capacity <= 0) return choices;

@@ -1,5 +1,5 @@
 // expect: permute<order\.\.\.>\(x\): the order must name each axis of x once
-// expect: shape<2, 3>, 1(UL)?, 0(UL)?, 2(UL)?>
+// expect: shape<2, 3>, 1(U?L)?, 0(U?L)?, 2(U?L)?>
 #include <gradus/gradus.hpp>
 
 #ifdef GRADUS_FAIL

@@ -1,6 +1,6 @@
 // expect: reshape<extents\.\.\.>\(x\): the product of the other extents must divide the number of elements of x
 // expect: others_divide_elements<6(UL)?, 4(UL)?>
-// expect-lines: 15
+// expect-lines: 17
 #include <gradus/gradus.hpp>
 
 auto f(const gradus::tensor<float, gradus::shape<2, 3>>& x) {

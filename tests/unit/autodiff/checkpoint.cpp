@@ -268,7 +268,7 @@ TEST_CASE("values that a region looks at are there the second time") {
 TEST_CASE("integers pass through a region") {
   fixture f;
   const auto body = [](auto v) {
-    auto best = gr::argmax<gr::axes<-1>>(v);
+    auto best = gr::argmax<-1>(v);
     return gr::cross_entropy(v * 1.5, best.value());
   };
   CHECK(f.run([&](auto v) { return gr::checkpoint(body, v); }) == f.run(body));
@@ -493,7 +493,7 @@ TEST_CASE("what a region takes out of its recording is a constant there, as with
   const auto gradient = [&](bool as_region) {
     const auto body = [&](auto v) {
       const auto y = layer(std::move(v));
-      return y * gr::max<gr::axes<-1>, true>(y.value());
+      return y * gr::max<-1>(y.value(), gr::keep);
     };
     const auto x = f.tape.variable(f.x0);
     auto loss = as_region ? gr::sum(gr::checkpoint(body, x)) : gr::sum(body(x));

@@ -35,9 +35,9 @@ struct batch_norm {
 
   constexpr auto operator()(const auto& x) const {
     if constexpr (gr::is_recorded<decltype(x)>) {
-      const auto m = gr::mean<gr::axes<0>>(x);
+      const auto m = gr::mean<0>(x);
       const auto d = x - m;
-      const auto v = gr::mean<gr::axes<0>>(d * d);
+      const auto v = gr::mean<0>(d * d);
       mean.update(x, mean + 0.25f * (m - mean));
       variance.update(x, variance + 0.25f * (v - variance));
       return d / gr::sqrt(v + 1e-5f) * gain;
@@ -140,7 +140,7 @@ TEST_CASE("each forward of training updates a state once, in a checkpoint region
   CHECK(gradients[1] == gradients[0]);
   CHECK(gradients[2] == gradients[0]);
   // 0.25 of the batch's mean
-  const auto m = gr::mean<gr::axes<0>>(f.model.first(f.x));
+  const auto m = gr::mean<0>(f.model.first(f.x));
   for (gr::index_t i = 0; i < 3; ++i) CHECK(f.mean()[i] == doctest::Approx(0.25f * m(i)).epsilon(1e-5));
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("cumsum, prod and losses of classes have the same bits on one thread a
     return evaluate(
         at.ctx,
         [&](auto v) {
-          return gr::cumsum<0>(v) + gr::cumsum<1>(v) + gr::prod<gr::axes<1>, true>(v) + gr::nll_loss(v, t);
+          return gr::cumsum<0>(v) + gr::cumsum<1>(v) + gr::prod<1>(v, gr::keep) + gr::nll_loss(v, t);
         },
         dy, x);
   };
@@ -118,7 +118,7 @@ TEST_CASE("running sums are of double precision, wrap in integers and keep their
 TEST_CASE("argmin finds the first smallest element, or NaN; a deviation of 0 has a gradient of 0") {
   workplace at;
   const auto x = gr::from_values<float, gr::shape<2, 3>>(at.ctx, {3, -1, -1, 5, std::nanf(""), 0});
-  CHECK(gr::to_host(gr::argmin<gr::axes<1>>(x)) == std::vector<std::int32_t>{1, 1});
+  CHECK(gr::to_host(gr::argmin<1>(x)) == std::vector<std::int32_t>{1, 1});
   const auto least = gr::from_values<std::int32_t, gr::shape<2>>(at.ctx, {0, std::numeric_limits<std::int32_t>::min()});
   CHECK(gr::item(gr::argmin(least)) == 1);
   gr::tape tape{at.ctx};
@@ -151,7 +151,7 @@ struct newer_step {
     y += gr::where(y < 0.1, gr::cumsum<0>(y), 1);
     auto loss = gr::cross_entropy(y, t, {.smoothing = 0.1}) + gr::nll_loss<reduction::sum>(y, t) +
                 gr::mse_loss(y, gr::zeros<float, gr::shape<7, 19>>(transient));
-    loss += gr::sum(gr::prod<gr::axes<0>>(y)) + gr::mean(gr::logsumexp<gr::axes<0>>(y)) + gr::standard_deviation(y);
+    loss += gr::sum(gr::prod<0>(y)) + gr::mean(gr::logsumexp<0>(y)) + gr::standard_deviation(y);
     static_cast<void>(gr::argmin(gr::where(gr::logical_not(y == 0), 1.5, 2)));
     gr::backward(loss);
     gr::clear_gradients(net);

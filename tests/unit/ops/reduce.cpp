@@ -122,12 +122,12 @@ TEST_CASE("of equal elements the first is the largest, and NaN is larger than al
   CHECK(gr::item(gr::argmax(x)) == 0);
   x(1, 40) = x(2, 3) = 5;
   CHECK(gr::item(gr::argmax(x)) == 90);
-  CHECK(gr::argmax<gr::axes<0>>(x)(40) == 1);
+  CHECK(gr::argmax<0>(x)(40) == 1);
   x(2, 7) = std::numeric_limits<float>::quiet_NaN();
   CHECK(gr::item(gr::argmax(x)) == 107);
   CHECK(std::isnan(gr::item(gr::max(x))));
-  CHECK(std::isnan(gr::max<gr::axes<0>>(x)(7)));
-  CHECK(gr::max<gr::axes<0>>(x)(40) == 5);
+  CHECK(std::isnan(gr::max<0>(x)(7)));
+  CHECK(gr::max<0>(x)(40) == 5);
 }
 
 TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any length, and the first NaN among several",
@@ -139,8 +139,8 @@ TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any len
       for (const gr::index_t i : {N + N / 2, N + N / 3, N + N / 2 + N / 5, 2 * N + N - 1})
         x.values()[i] = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
     CAPTURE(N);
-    compare_extremes(numbers(gr::max<gr::axes<1>>(x)), numbers(gr::min<gr::axes<1>>(x)),
-                     numbers(gr::argmax<gr::axes<1>>(x)), numbers(x), reference::groups({4, N}, {1}));
+    compare_extremes(numbers(gr::max<1>(x)), numbers(gr::min<1>(x)),
+                     numbers(gr::argmax<1>(x)), numbers(x), reference::groups({4, N}, {1}));
   };
   check(std::integral_constant<gr::index_t, 1>{});
   check(std::integral_constant<gr::index_t, 15>{});
@@ -178,14 +178,14 @@ TEST_CASE("integer tensors have sums and extremes, and halves are summed in floa
   CHECK(gr::item(gr::sum(x)) == total);
   CHECK(gr::item(gr::max(x)) == *std::max_element(x.values().begin(), x.values().end()));
   const auto bytes = gr::full<std::uint8_t, gr::shape<3, 20>>(at.ctx, 9);
-  CHECK(gr::sum<gr::axes<1>>(bytes)(2) == 180);
+  CHECK(gr::sum<1>(bytes)(2) == 180);
   CHECK(gr::item(gr::sum(bytes)) == 540);
   const auto most = gr::full<std::int32_t, gr::shape<300, 70>>(at.ctx, std::numeric_limits<std::int32_t>::max());
   CHECK(gr::item(gr::sum(most)) == std::int64_t{21000} * std::numeric_limits<std::int32_t>::max());
-  CHECK(gr::sum<gr::axes<0>>(-most)(69) == std::int64_t{-300} * std::numeric_limits<std::int32_t>::max());
+  CHECK(gr::sum<0>(-most)(69) == std::int64_t{-300} * std::numeric_limits<std::int32_t>::max());
   const auto words = gr::full<std::uint16_t, gr::shape<5000, 130>>(at.ctx, 65535);
   CHECK(gr::item(gr::sum(words)) == std::int64_t{650000} * 65535);
-  CHECK(gr::sum<gr::axes<0>>(words)(129) == std::int64_t{5000} * 65535);
+  CHECK(gr::sum<0>(words)(129) == std::int64_t{5000} * 65535);
   const auto truths = gr::from_values<bool, gr::shape<5>>(at.ctx, {true, true, true, false, true});
   static_assert(std::is_same_v<decltype(gr::sum(truths))::value_type, std::int64_t>);
   CHECK(gr::item(gr::sum(truths)) == 4);
@@ -197,8 +197,8 @@ TEST_CASE("where nothing is recorded, max keeps no places and variance gives its
   workplace at;
   const auto x = normal<float, gr::shape<64, 100>>(at.ctx);
   const auto before = at.stats.all().live;
-  const auto largest = gr::max<gr::axes<1>>(x);
-  const auto spread = gr::variance<gr::axes<1>>(x);
+  const auto largest = gr::max<1>(x);
+  const auto spread = gr::variance<1>(x);
   CHECK(at.stats.all().live == before + 2 * 64 * sizeof(float));
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("the gradient of a sum reaches every element of rows that several task
   workplace at;
   gr::tape tape(at.ctx);
   const auto x = tape.variable(normal<float, gr::shape<3, 2500>>(at.ctx));
-  const auto [of_rows] = gr::gradients(gr::sum(gr::sum<gr::axes<1>>(x)), x);
+  const auto [of_rows] = gr::gradients(gr::sum(gr::sum<1>(x)), x);
   CHECK(numbers(of_rows) == values(7500, 1.0));
   const auto y = tape.variable(normal<float, gr::shape<5003>>(at.ctx));
   const auto [of_all] = gr::gradients(gr::sum(y), y);

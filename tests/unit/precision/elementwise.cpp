@@ -124,13 +124,13 @@ TEST_CASE_TEMPLATE("reductions of 16 bits add up in float and give float", T, gr
   check<T>(
       "sum", 2, [](const auto& u) { return gr::sum(u); }, reduce(reduction::sum, {0, 1, 2}), x);
   check<T>(
-      "sum_1", 2, [](const auto& u) { return gr::sum<gr::axes<1>>(u); }, reduce(reduction::sum, {1}), x);
+      "sum_1", 2, [](const auto& u) { return gr::sum<1>(u); }, reduce(reduction::sum, {1}), x);
   check<T>(
-      "mean_02", 2, [](const auto& u) { return gr::mean<gr::axes<0, 2>>(u); }, reduce(reduction::mean, {0, 2}), x);
+      "mean_02", 2, [](const auto& u) { return gr::mean<0, 2>(u); }, reduce(reduction::mean, {0, 2}), x);
   check<T>(
-      "max_2", 2, [](const auto& u) { return gr::max<gr::axes<2>>(u); }, reduce(reduction::max, {2}), x);
+      "max_2", 2, [](const auto& u) { return gr::max<2>(u); }, reduce(reduction::max, {2}), x);
   check<T>(
-      "variance_1", 4, [](const auto& u) { return gr::variance<gr::axes<1>>(u); }, reduce(reduction::variance, {1}), x);
+      "variance_1", 4, [](const auto& u) { return gr::variance<1>(u); }, reduce(reduction::variance, {1}), x);
   static_assert(std::is_same_v<gr::value_of_t<decltype(gr::sum(in<T>(x)))>, float>);
   static_assert(std::is_same_v<gr::value_of_t<decltype(gr::max(in<T>(x)))>, T>);
 }

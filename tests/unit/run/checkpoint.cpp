@@ -294,7 +294,7 @@ struct counted {
   GRADUS_MEMBERS(weight, mean)
 
   auto operator()(const auto& x) const {
-    mean.update(x, mean * 0.5f + gr::mean<gr::axes<0>>(x) + 1);
+    mean.update(x, mean * 0.5f + gr::mean<0>(x) + 1);
     return gr::matmul(x, weight);
   }
 };

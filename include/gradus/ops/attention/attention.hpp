@@ -19,7 +19,7 @@ namespace gradus {
 namespace detail {
 
 template <index_t Width, index_t Parts>
-inline constexpr bool width_divides = Width % Parts == 0;
+inline constexpr bool width_divides = Parts > 0 && Width % (Parts > 0 ? Parts : 1) == 0;
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
 
@@ -30,16 +30,12 @@ inline constexpr bool same_shape = std::is_same_v<K, V>;
 template <index_t Heads, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
   using s = shape_of<X>;
-  static_assert(s::rank == 3, "causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]");
-  if constexpr (s::rank == 3) {
-    constexpr bool fits =
-        detail::width_divides<s::extent(2), 3 * Heads> && detail::axis_is_not_bounded<s::extent_in_type(2)>;
-    static_assert(detail::axis_is_not_bounded<s::extent_in_type(2)>,
-                  "causal_attention<Heads>(qkv): only the batch and the time may be upto<N>");
-    static_assert(detail::width_divides<s::extent(2), 3 * Heads>,
-                  "causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads");
-    if constexpr (fits) return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
-  }
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]", s::rank == 3)
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): only the batch and the time may be upto<N>",
+                 detail::axis_is_not_bounded<s::extent_in_type(2)>)
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads",
+                 detail::width_divides<s::extent(2), 3 * Heads>)
+  return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
 }
 
 namespace detail {
@@ -70,50 +66,45 @@ inline constexpr bool same_batch = B == BOfKeys;
 /// Checks shapes of operands [B, H, T, D]; true if they fit.
 template <class Q, class K>
 constexpr bool check_attention_by_axis() {
-  constexpr bool fits = same_shape<Q, fitting_queries<Q, K>>;
-  static_assert(same_shape<Q, fitting_queries<Q, K>>,
-                "attention(q, k, v): q and k must have the same batch, heads and depth, or q a multiple of k's heads");
-  return fits;
+  GRADUS_REQUIRE("attention(q, k, v): q and k must have the same batch, heads and depth, or q a multiple of k's heads",
+                 same_shape<Q, fitting_queries<Q, K>>)
+  return true;
+  return false;
 }
 /// Checks shapes of operands [B, T, H*D]; true if they fit.
 template <index_t Heads, class Q, class K>
 constexpr bool check_attention_by_columns() {
-  static_assert(Heads > 0 && width_divides < Q::extent_in_type(2), Heads == 0 ? 1 : Heads >,
-                "attention<Heads>(q, k, v): the last axis of q must be divisible by Heads");
-  if constexpr (Heads > 0 && Q::extent_in_type(2) % (Heads == 0 ? 1 : Heads) == 0) {
-    constexpr index_t depth = Q::extent_in_type(2) / Heads;
-    static_assert(same_batch<Q::extent_in_type(0), K::extent_in_type(0)>,
-                  "attention<Heads>(q, k, v): q and k must have the same batch");
-    static_assert(width_divides<K::extent_in_type(2), depth>,
-                  "attention<Heads>(q, k, v): the last axis of k and v must be divisible by the depth of q's heads");
-    if constexpr (K::extent_in_type(2) % depth == 0) {
-      static_assert(heads_share<Heads, K::extent_in_type(2) / depth>,
-                    "attention<Heads>(q, k, v): Heads must be a multiple of the heads of k and v");
-      return Q::extent_in_type(0) == K::extent_in_type(0) && heads_share<Heads, K::extent_in_type(2) / depth>;
-    }
-  }
+  constexpr index_t width = Q::extent_in_type(2), depth = Heads == 0 ? 1 : width / Heads;
+  GRADUS_REQUIRE("attention<Heads>(q, k, v): the last axis of q must be divisible by Heads",
+                 width_divides<width, Heads>)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v): q and k must have the same batch",
+                 same_batch<Q::extent_in_type(0), K::extent_in_type(0)>)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v): the last axis of k and v must be divisible by the depth of q's heads",
+                 width_divides<K::extent_in_type(2), depth>)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v): Heads must be a multiple of the heads of k and v",
+                 heads_share<Heads, K::extent_in_type(2) / depth>)
+  return true;
   return false;
 }
-template <bool ByAxis, class Q, class K>
-constexpr bool check_attention_bounds() {
+template <bool ByAxis, index_t Heads, class Q, class K>
+constexpr bool check_attention_sizes() {
   constexpr index_t heads = ByAxis ? 1 : 2;  // and depth
-  static_assert(axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
-                    axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>,
-                "attention(q, k, v): only the batch and the numbers of queries and keys may be upto<N>");
-  return axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
-         axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>;
+  GRADUS_REQUIRE("attention(q, k, v): only the batch and the numbers of queries and keys may be upto<N>",
+                 axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
+                     axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>)
+  if constexpr (ByAxis) return check_attention_by_axis<Q, K>();
+  else return check_attention_by_columns<Heads, Q, K>();
+  return false;
 }
 template <auto How, class Q, class K, class V>
 constexpr bool check_attention() {
   using form = attention_form<How, Q>;
   constexpr bool ranks = Q::rank == form::rank && K::rank == form::rank;
-  if constexpr (form::by_axis) static_assert(ranks, "attention(q, k, v): q, k and v must have four axes, [B, H, T, D]");
-  else static_assert(ranks, "attention<Heads>(q, k, v): q, k and v must have three axes, [B, T, H*D]");
-  static_assert(same_shape<K, V>, "attention(q, k, v): k and v must have the same shape");
-  if constexpr (!ranks || !std::is_same_v<K, V>) return false;
-  else if constexpr (!check_attention_bounds<form::by_axis, Q, K>()) return false;
-  else if constexpr (form::by_axis) return check_attention_by_axis<Q, K>();
-  else return check_attention_by_columns<form::heads, Q, K>();
+  GRADUS_REQUIRE("attention(q, k, v): q, k and v must have four axes, [B, H, T, D]", ranks || !form::by_axis)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v): q, k and v must have three axes, [B, T, H*D]", ranks)
+  GRADUS_REQUIRE("attention(q, k, v): k and v must have the same shape", same_shape<K, V>)
+  return check_attention_sizes<form::by_axis, form::heads, Q, K>();
+  return false;
 }
 /// The first operand that is recorded, or else q.
 template <class Q, class K, class V>
@@ -164,10 +155,9 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
   using sk = shape_of<K>;
   constexpr bool causal = std::is_same_v<decltype(Heads), bool> && Heads;
   if constexpr (detail::check_attention<Heads, sq, sk, shape_of<V>>()) {
-    static_assert(!causal || detail::same_shape<sq, sk>,
-                  "attention<true>(q, k, v): causal attention needs as many keys as queries");
-    if constexpr (causal && !std::is_same_v<sq, sk>) return;
-    else if constexpr (detail::share_keys<Heads, sq, sk>)
+    GRADUS_REQUIRE("attention<true>(q, k, v): causal attention needs as many keys as queries",
+                   !causal || detail::same_shape<sq, sk>)
+    if constexpr (detail::share_keys<Heads, sq, sk>)
       return detail::attend_with<Heads>(attention_options<typename tensor_of<Q>::device>{}, std::forward<Q>(q),
                                         std::forward<K>(k), std::forward<V>(v));
     else
@@ -197,16 +187,13 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
   using sk = shape_of<K>;
   if constexpr (detail::check_attention<Heads, sq, sk, shape_of<V>>()) {
     using form = detail::attention_form<Heads, sq>;
-    constexpr bool fits = detail::bias_fits<shape_of<Bias>, sq::extent_in_type(0), form::heads,
-                                            sq::extent_in_type(form::rank - 2), sk::extent_in_type(form::rank - 2)>();
-    static_assert(
+    using C = compute_type<value_of_t<Q>>;  // the kernels add the bias in it
+    GRADUS_REQUIRE(
+        "attention(q, k, v, bias): bias must be [1 or B, 1 or heads, Tq, Tk]",
         detail::bias_is_1_or_batch_by_1_or_heads_by_queries_by_keys<shape_of<Bias>, sq::extent_in_type(0), form::heads,
                                                                     sq::extent_in_type(form::rank - 2),
-                                                                    sk::extent_in_type(form::rank - 2)>,
-        "attention(q, k, v, bias): bias must be [1 or B, 1 or heads, Tq, Tk]");
-    using C = compute_type<value_of_t<Q>>;  // the kernels add the bias in it
-    if constexpr (!fits) return;
-    else if constexpr (std::is_same_v<value_of_t<Bias>, bool>)
+                                                                    sk::extent_in_type(form::rank - 2)>)
+    if constexpr (std::is_same_v<value_of_t<Bias>, bool>)
       return attention<Heads>(std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v),
                               where(bias, 0.0, -std::numeric_limits<double>::infinity()), options);
     else if constexpr (std::is_same_v<value_of_t<Bias>, C>)

@@ -106,29 +106,26 @@ template <index_t Heads, operand X, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, const key_value_view<T, S, D>& past) {
   using raw = std::remove_cvref_t<X>;
   using Q = tensor_of<X>;
-  static_assert(!is_traced<raw>,
-                "causal_attention<Heads>(qkv, past): a cache is for inference only; qkv must not be recorded");
-  static_assert(
-      S::rank == 4 && Q::rank == 3,
-      "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]");
-  static_assert(detail::same_element_type<T, typename Q::value_type>,
-                "causal_attention<Heads>(qkv, past): the past must hold the element type of qkv");
-  if constexpr (!is_traced<raw> && S::rank == 4 && Q::rank == 3) {
-    constexpr bool fits = detail::fits_the_past<typename Q::shape, S, Heads>;
-    static_assert(
-        detail::fits_the_past<typename Q::shape, S, Heads>,
-        "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
-        "numbers of a head");
-    if constexpr (fits && std::is_same_v<T, typename Q::value_type>) {
-      const Q& x = plain(qkv);
-      const detail::packed_attention<Heads, typename Q::shape> packed(x.extents());
-      using Y = with_shape<Q, with_extent<typename Q::shape, 2, packed.width>>;
-      const auto part = [&](index_t which) { return packed.part(x.data(), which); };
-      return detail::attend_to_past<only_causal<true>, Y>(
-          x, {}, {packed.batch, Heads, Heads, packed.time, S::extent(2)},
-          detail::cached_operands<T>{part(0), part(1), part(2), {}, {}, 0, 0}, past,
-          replaced_extents<2, packed.width>(x.extents(), packed.width), Q::bytes);
-    }
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv, past): a cache is for inference only; qkv must not be recorded",
+                 !is_traced<raw>)
+  GRADUS_REQUIRE(
+      "causal_attention<Heads>(qkv, past): qkv must have three axes, [B, T, 3*H*D], and the past four, [B, H, S, D]",
+      S::rank == 4 && Q::rank == 3)
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv, past): the past must hold the element type of qkv",
+                 detail::same_element_type<T, typename Q::value_type>)
+  GRADUS_REQUIRE(
+      "causal_attention<Heads>(qkv, past): qkv [B, T, 3*H*D] must have the past's [B, H, S, D] sequences, heads and "
+      "numbers of a head",
+      detail::fits_the_past<typename Q::shape, S, Heads>)
+  {
+    const Q& x = plain(qkv);
+    const detail::packed_attention<Heads, typename Q::shape> packed(x.extents());
+    using Y = with_shape<Q, with_extent<typename Q::shape, 2, packed.width>>;
+    const auto part = [&](index_t which) { return packed.part(x.data(), which); };
+    return detail::attend_to_past<only_causal<true>, Y>(
+        x, {}, {packed.batch, Heads, Heads, packed.time, S::extent(2)},
+        detail::cached_operands<T>{part(0), part(1), part(2), {}, {}, 0, 0}, past,
+        replaced_extents<2, packed.width>(x.extents(), packed.width), Q::bytes);
   }
 }
 
@@ -146,22 +143,18 @@ GRADUS_OF_BUILD constexpr auto attend_to_past_of(const Q& q, const K& k, const V
 }
 template <index_t Heads, class Q, class K, class V, class T, class S>
 constexpr bool check_separate_past() {
-  static_assert(!is_traced<Q> && !is_traced<K> && !is_traced<V>,
-                "attention<Heads>(q, k, v, past): a cache is for inference only; operands must not be recorded");
-  constexpr bool types = std::is_same_v<T, value_of_t<Q>> && std::is_same_v<T, value_of_t<K>>;
-  static_assert(same_element_type<T, value_of_t<Q>> && same_element_type<T, value_of_t<K>>,
-                "attention<Heads>(q, k, v, past): the past must hold the element type of q, k and v");
-  constexpr bool ranks = shape_of<Q>::rank == 3 && S::rank == 4;
-  static_assert(ranks, "attention<Heads>(q, k, v, past): q must have three axes, [B, T, Heads*D], and the past four");
-  if constexpr (!ranks || !types || is_traced<Q> || is_traced<K> || is_traced<V>) return false;
-  else {
-    constexpr bool fits =
-        separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && std::is_same_v<shape_of<K>, shape_of<V>>;
-    static_assert(separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && same_shape<shape_of<K>, shape_of<V>>,
-                  "attention<Heads>(q, k, v, past): for a past [B, H, S, D], q must be [B, T, Heads*D], k and v "
-                  "[B, T, H*D], and Heads a multiple of H");
-    return fits;
-  }
+  GRADUS_REQUIRE("attention<Heads>(q, k, v, past): a cache is for inference only; operands must not be recorded",
+                 !is_traced<Q> && !is_traced<K> && !is_traced<V>)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v, past): the past must hold the element type of q, k and v",
+                 same_element_type<T, value_of_t<Q>> && same_element_type<T, value_of_t<K>>)
+  GRADUS_REQUIRE("attention<Heads>(q, k, v, past): q must have three axes, [B, T, Heads*D], and the past four",
+                 shape_of<Q>::rank == 3 && S::rank == 4)
+  GRADUS_REQUIRE(
+      "attention<Heads>(q, k, v, past): for a past [B, H, S, D], q must be [B, T, Heads*D], k and v "
+      "[B, T, H*D], and Heads a multiple of H",
+      separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && same_shape<shape_of<K>, shape_of<V>>)
+  return true;
+  return false;
 }
 
 }  // namespace detail

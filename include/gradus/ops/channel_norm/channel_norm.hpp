@@ -204,22 +204,17 @@ constexpr bool check_channel_norm() {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sb = shape_of<B>;
-  constexpr bool ranks = sx::rank >= 2 && sw::rank == 1 && sb::rank == 1;
-  static_assert(sx::rank >= 2 && sw::rank == 1 && sb::rank == 1,
-                "batch_norm, group_norm, instance_norm(x, weight, bias): x is [B, C, ...], weight and bias are [C]");
-  if constexpr (ranks) {
-    constexpr index_t channels = sx::extent_in_type(1), weights = sw::extent_in_type(0), biases = sb::extent_in_type(0);
-    constexpr bool fit = one_weight_and_bias_for_each_channel<channels, weights, biases> && !is_bounded(channels);
-    static_assert(one_weight_and_bias_for_each_channel<channels, weights, biases> && !is_bounded(channels),
-                  "batch_norm, group_norm, instance_norm(x, weight, bias): weight and bias must have x's channels");
-    constexpr bool floats = have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>;
-    static_assert(have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>,
-                  "batch_norm, group_norm, instance_norm(x, weight, bias): the operands must have floating-point "
-                  "elements");
-    return fit && floats;
-  } else {
-    return false;
-  }
+  GRADUS_REQUIRE("batch_norm, group_norm, instance_norm(x, weight, bias): x is [B, C, ...], weight and bias are [C]",
+                 sx::rank >= 2 && sw::rank == 1 && sb::rank == 1)
+  GRADUS_REQUIRE(
+      "batch_norm, group_norm, instance_norm(x, weight, bias): weight and bias must have x's channels",
+      one_weight_and_bias_for_each_channel<sx::extent_in_type(1), sw::extent_in_type(0), sb::extent_in_type(0)> &&
+          !is_bounded(sx::extent_in_type(1)))
+  GRADUS_REQUIRE(
+      "batch_norm, group_norm, instance_norm(x, weight, bias): the operands must have floating-point elements",
+      have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>)
+  return true;
+  return false;
 }
 
 }  // namespace detail
@@ -233,12 +228,9 @@ GRADUS_OF_BUILD constexpr auto batch_norm(X&& x, W&& weight, B&& bias, const sta
                                           const state<P, Extents...>& variance,
                                           const batch_norm_options& options = {}) {
   if constexpr (detail::check_channel_norm<X, W, B>()) {
-    constexpr bool fits = detail::state_is_of_shape<shape<Extents...>, shape_of<W>>;
-    static_assert(detail::state_is_of_shape<shape<Extents...>, shape_of<W>>,
-                  "batch_norm(x, weight, bias, mean, variance): the running state must have x's channels");
-    if constexpr (!fits) {
-      return;
-    } else if constexpr (!is_recorded<X>) {
+    GRADUS_REQUIRE("batch_norm(x, weight, bias, mean, variance): the running state must have x's channels",
+                   detail::state_is_of_shape<shape<Extents...>, shape_of<W>>)
+    if constexpr (!is_recorded<X>) {
       return apply(op::channel_norm<0>{options.eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias),
                    mean, variance);
     } else {
@@ -266,10 +258,9 @@ GRADUS_OF_BUILD constexpr auto batch_norm(X&& x, W&& weight, B&& bias, const sta
 template <index_t Groups, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto group_norm(X&& x, W&& weight, B&& bias, double eps = 1e-5) {
   if constexpr (detail::check_channel_norm<X, W, B>()) {
-    constexpr index_t channels = shape_of<X>::extent(1);
-    static_assert(detail::channels_are_divisible_by_groups<channels, Groups>,
-                  "group_norm<Groups>(x, weight, bias): the channels must be divisible by the number of groups");
-    if constexpr (detail::channels_are_divisible_by_groups<channels, Groups>) {
+    GRADUS_REQUIRE("group_norm<Groups>(x, weight, bias): the channels must be divisible by the number of groups",
+                   detail::channels_are_divisible_by_groups<shape_of<X>::extent(1), Groups>)
+    {
       auto moments = apply(op::channel_moments<Groups>{}, std::as_const(x));
       return apply(op::channel_norm<Groups>{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias),
                    std::move(moments));

@@ -109,24 +109,25 @@ struct test {
 namespace detail {
 template <class F, class A, class B>
 GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
-  static_assert(
-      shapes_broadcast<shape_of<A>, shape_of<B>>,
+  GRADUS_REQUIRE(
       "a < b, a == b, logical_and(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by "
-      "axis from the back");
-  if constexpr (shapes_broadcast<shape_of<A>, shape_of<B>>) return apply(op::test<F>{}, a, b);
+      "axis from the back",
+      shapes_broadcast<shape_of<A>, shape_of<B>>)
+  return apply(op::test<F>{}, a, b);
 }
 // A number beside floating-point elements is rounded to their type first: 0.1 equals an element that was set to 0.1.
 template <class F, class X, class C>
 GRADUS_OF_BUILD constexpr auto compare_with(const X& x, C c) {
   using T = value_of_t<X>;
-  static_assert(constant_fits_elements<C, T>,
-                "x < c, x == c: an integer tensor is compared with whole numbers; for others cast it first: "
-                "cast<float>(x) < 0.5");
+  GRADUS_REQUIRE(
+      "x < c, x == c: an integer tensor is compared with whole numbers; for others cast it first: "
+      "cast<float>(x) < 0.5",
+      constant_fits_elements<C, T>)
   if constexpr (is_floating<T>)
     return apply(op::test<functor::compare_with<F, double>>{{static_cast<double>(
                      convert_element<T>(static_cast<compute_type<T>>(c)))}},
                  x);
-  else if constexpr (constant_fits_elements<C, T>)
+  else
     return apply(op::test<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c), is_above_int64(c)}},
                  x);
 }

@@ -211,25 +211,21 @@ template <conv Options, class X, class W, class... B>
 GRADUS_OF_BUILD constexpr auto convolve(X&& x, W&& w, B&&... b) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
-  static_assert(only_the_batch_is_bounded<sx> && !sw::bounded, "conv<options>(x, w): only the batch may be upto<N>");
-  static_assert(are_at_least_1<Options.stride.y, Options.stride.x, Options.dilation.y, Options.dilation.x>,
-                "conv<options>(x, w): stride and dilation must be at least 1");
-  constexpr index_t groups = Options.groups;
-  static_assert(groups_divide<groups, sw::extent(0)>,
-                "conv<options>(x, w): groups must divide the filters, the first extent of w");
-  static_assert(channels_of_x_are_those_of_the_filters<sx::extent(1), groups * sw::extent(1)>,
-                "conv<options>(x, w): channels of x must equal the second extent of w times groups");
   constexpr conv_sizes s = conv_sizes_of<Options>(sx{}, sw{});
-  static_assert(kernel_is_within_the_image<s.y.reach(), s.y.in + 2 * s.y.padding>,
-                "conv<options>(x, w): the kernel must not be higher than the padded image");
-  static_assert(kernel_is_within_the_image<s.x.reach(), s.x.in + 2 * s.x.padding>,
-                "conv<options>(x, w): the kernel must not be wider than the padded image");
-  constexpr index_t length = length_or<shape_of<B>::size..., sw::extent(0)>;
-  static_assert(bias_has_one_value_per_filter<length, sw::extent(0)>,
-                "conv<options>(x, w, b): the length of b must equal the filters, the first extent of w");
-  if constexpr (only_the_batch_is_bounded<sx> && !sw::bounded && groups_divide<groups, sw::extent(0)> &&
-                sx::extent(1) == groups * sw::extent(1) && s.y.out > 0 && s.x.out > 0 && length == sw::extent(0))
-    return apply(op::conv<Options>{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b)...);
+  GRADUS_REQUIRE("conv<options>(x, w): only the batch may be upto<N>", only_the_batch_is_bounded<sx> && !sw::bounded)
+  GRADUS_REQUIRE("conv<options>(x, w): stride and dilation must be at least 1",
+                 are_at_least_1<Options.stride.y, Options.stride.x, Options.dilation.y, Options.dilation.x>)
+  GRADUS_REQUIRE("conv<options>(x, w): groups must divide the filters, the first extent of w",
+                 groups_divide<Options.groups, sw::extent(0)>)
+  GRADUS_REQUIRE("conv<options>(x, w): channels of x must equal the second extent of w times groups",
+                 channels_of_x_are_those_of_the_filters<sx::extent(1), Options.groups * sw::extent(1)>)
+  GRADUS_REQUIRE("conv<options>(x, w): the kernel must not be higher than the padded image",
+                 kernel_is_within_the_image<s.y.reach(), s.y.in + 2 * s.y.padding>)
+  GRADUS_REQUIRE("conv<options>(x, w): the kernel must not be wider than the padded image",
+                 kernel_is_within_the_image<s.x.reach(), s.x.in + 2 * s.x.padding>)
+  GRADUS_REQUIRE("conv<options>(x, w, b): the length of b must equal the filters, the first extent of w",
+                 bias_has_one_value_per_filter<length_or<shape_of<B>::size..., sw::extent(0)>, sw::extent(0)>)
+  return apply(op::conv<Options>{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b)...);
 }
 
 }  // namespace detail
@@ -239,33 +235,29 @@ GRADUS_OF_BUILD constexpr auto convolve(X&& x, W&& w, B&&... b) {
 /// `conv2d<conv{.stride = {2, 1}, .padding = 1}>(x, w)`. B may be upto<N>.
 template <conv Options = conv{}, operand X, operand W>
 GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w) {
-  static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4, "conv2d(x, w): x and w must have four axes each");
-  if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4)
-    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
+  GRADUS_REQUIRE("conv2d(x, w): x and w must have four axes each", shape_of<X>::rank == 4 && shape_of<W>::rank == 4)
+  return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
 }
 /// Convolution of images with a bias b [O]: conv2d(x, w) + b for each filter, [B, O, Ho, Wo].
 template <conv Options = conv{}, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto conv2d(X&& x, W&& w, B&& b) {
-  static_assert(shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1,
-                "conv2d(x, w, b): x and w must have four axes each, and b one");
-  if constexpr (shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1)
-    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+  GRADUS_REQUIRE("conv2d(x, w, b): x and w must have four axes each, and b one",
+                 shape_of<X>::rank == 4 && shape_of<W>::rank == 4 && shape_of<B>::rank == 1)
+  return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
 }
 
 /// Convolution of sequences x [B, C, L] with filters w [O, C / groups, K], without a bias: [B, O, Lo]; see conv2d.
 template <conv Options = conv{}, operand X, operand W>
 GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w) {
-  static_assert(shape_of<X>::rank == 3 && shape_of<W>::rank == 3, "conv1d(x, w): x and w must have three axes each");
-  if constexpr (shape_of<X>::rank == 3 && shape_of<W>::rank == 3)
-    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
+  GRADUS_REQUIRE("conv1d(x, w): x and w must have three axes each", shape_of<X>::rank == 3 && shape_of<W>::rank == 3)
+  return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w));
 }
 /// Convolution of sequences with a bias b [O]: conv1d(x, w) + b for each filter, [B, O, Lo].
 template <conv Options = conv{}, operand X, operand W, operand B>
 GRADUS_OF_BUILD constexpr auto conv1d(X&& x, W&& w, B&& b) {
-  static_assert(shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1,
-                "conv1d(x, w, b): x and w must have three axes each, and b one");
-  if constexpr (shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1)
-    return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
+  GRADUS_REQUIRE("conv1d(x, w, b): x and w must have three axes each, and b one",
+                 shape_of<X>::rank == 3 && shape_of<W>::rank == 3 && shape_of<B>::rank == 1)
+  return detail::convolve<Options>(std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
 }
 
 }  // namespace gradus

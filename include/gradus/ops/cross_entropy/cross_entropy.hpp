@@ -100,23 +100,17 @@ template <index_t Vocabulary = 0, operand X, operand Targets>
   requires(!detail::are_probabilities<X, Targets>)
 GRADUS_OF_BUILD constexpr auto cross_entropy(X&& logits, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
-  static_assert(sx::rank >= 1, "cross_entropy(logits, targets): logits need at least one axis");
-  static_assert(is_floating<value_of_t<X>>, "cross_entropy(logits, targets): logits must be floating-point numbers");
-  static_assert(std::is_integral_v<value_of_t<Targets>>, "cross_entropy(logits, targets): targets must be integers");
-  if constexpr (sx::rank >= 1 && is_floating<value_of_t<X>> && std::is_integral_v<value_of_t<Targets>>) {
-    constexpr index_t columns = sx::extent(-1);
-    static_assert(detail::axis_is_not_bounded<sx::extent_in_type(-1)>,
-                  "cross_entropy(logits, targets): the last axis of logits, the classes, is not upto<N>");
-    constexpr index_t real = Vocabulary == 0 ? columns : Vocabulary;
-    using leading = leading_shape<sx, sx::rank - 1>;
-    static_assert(detail::targets_match_rows_of_logits<leading, shape_of<Targets>>,
-                  "cross_entropy(logits, targets): targets must have the shape of logits without the last axis");
-    static_assert(detail::vocabulary_fits_columns_of_logits<real, columns>,
-                  "cross_entropy<Vocabulary>(logits, targets): Vocabulary must not exceed the columns of logits");
-    if constexpr (std::is_same_v<leading, shape_of<Targets>> && real <= columns &&
-                  detail::axis_is_not_bounded<sx::extent_in_type(-1)>)
-      return apply(op::cross_entropy<real>{ignore}, std::forward<X>(logits), std::forward<Targets>(targets));
-  }
+  constexpr index_t columns = columns_of<sx>, real = Vocabulary == 0 ? columns : Vocabulary;
+  GRADUS_REQUIRE("cross_entropy(logits, targets): logits need at least one axis", sx::rank >= 1)
+  GRADUS_REQUIRE("cross_entropy(logits, targets): logits must be floating-point numbers", is_floating<value_of_t<X>>)
+  GRADUS_REQUIRE("cross_entropy(logits, targets): targets must be integers", std::is_integral_v<value_of_t<Targets>>)
+  GRADUS_REQUIRE("cross_entropy(logits, targets): the last axis of logits, the classes, is not upto<N>",
+                 detail::axis_is_not_bounded<sx::extent_in_type(-1)>)
+  GRADUS_REQUIRE("cross_entropy(logits, targets): targets must have the shape of logits without the last axis",
+                 detail::targets_match_rows_of_logits<leading_shape<sx, sx::rank - 1>, shape_of<Targets>>)
+  GRADUS_REQUIRE("cross_entropy<Vocabulary>(logits, targets): Vocabulary must not exceed the columns of logits",
+                 detail::vocabulary_fits_columns_of_logits<real, columns>)
+  return apply(op::cross_entropy<real>{ignore}, std::forward<X>(logits), std::forward<Targets>(targets));
 }
 
 }  // namespace gradus

@@ -70,9 +70,8 @@ struct cumsum {
 template <std::ptrdiff_t Axis, operand X>
 GRADUS_OF_BUILD constexpr auto cumsum(X&& x) {
   constexpr index_t rank = shape_of<X>::rank;
-  static_assert(detail::axes_exist<axes<Axis>, rank>, "cumsum<axis>(x): x has no such axis");
-  if constexpr (detail::axes_exist<axes<Axis>, rank>)
-    return apply(op::cumsum<detail::axis_from_front<rank>(Axis)>{}, std::forward<X>(x));
+  GRADUS_REQUIRE("cumsum<axis>(x): x has no such axis", detail::axes_exist<axes<Axis>, rank>)
+  return apply(op::cumsum<detail::axis_from_front<rank>(Axis)>{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

@@ -148,14 +148,11 @@ GRADUS_OF_BUILD constexpr auto dispatch_rows(X&& x, P&& places) {
   using sx = shape_of<X>;
   using sp = shape_of<P>;
   constexpr bool matrices = sx::rank == 2 && sp::rank == 2 && detail::are_indices<value_of_t<P>>;
-  static_assert(sx::rank == 2 && sp::rank == 2, "dispatch_rows(x, places): x and places must have two axes");
-  static_assert(detail::are_indices<value_of_t<P>>, "dispatch_rows(x, places): places must be integers");
-  if constexpr (matrices) {
-    static_assert(detail::rows_of_x_equal_rows_of_places<sx::in_type[0], sp::in_type[0]>,
-                  "dispatch_rows(x, places): places must have a row for each row of x");
-    if constexpr (detail::rows_of_x_equal_rows_of_places<sx::in_type[0], sp::in_type[0]>)
-      return apply(op::dispatch_rows{}, std::forward<X>(x), std::forward<P>(places));
-  }
+  GRADUS_REQUIRE("dispatch_rows(x, places): x and places must have two axes", sx::rank == 2 && sp::rank == 2)
+  GRADUS_REQUIRE("dispatch_rows(x, places): places must be integers", detail::are_indices<value_of_t<P>>)
+  GRADUS_REQUIRE("dispatch_rows(x, places): places must have a row for each row of x",
+                 detail::rows_of_x_equal_rows_of_places<sx::in_type[0], sp::in_type[0]>)
+  return apply(op::dispatch_rows{}, std::forward<X>(x), std::forward<P>(places));
 }
 
 /// Adds the rows at each token's places, weighted: x [N K, C], weights [N, K], places [N, K] -> y [N, C], y[n] = sum
@@ -167,17 +164,13 @@ GRADUS_OF_BUILD constexpr auto combine_rows(X&& x, W&& weights, P&& places) {
   using sw = shape_of<W>;
   using sp = shape_of<P>;
   constexpr bool matrices = sx::rank == 2 && sp::rank == 2 && detail::are_indices<value_of_t<P>>;
-  static_assert(sx::rank == 2 && sp::rank == 2, "combine_rows(x, weights, places): x and places must have two axes");
-  static_assert(detail::are_indices<value_of_t<P>>, "combine_rows(x, weights, places): places must be integers");
-  if constexpr (matrices) {
-    constexpr bool fit = detail::each_place_has_a_row<sx, sp> && detail::weights_have_places<sw, sp>;
-    static_assert(detail::weights_have_places<sw, sp>,
-                  "combine_rows(x, weights, places): weights must have the shape of places");
-    static_assert(detail::each_place_has_a_row<sx, sp>,
-                  "combine_rows(x, weights, places): x must have a row for each of the places");
-    if constexpr (fit)
-      return apply(op::combine_rows{}, std::forward<X>(x), std::forward<W>(weights), std::forward<P>(places));
-  }
+  GRADUS_REQUIRE("combine_rows(x, weights, places): x and places must have two axes", sx::rank == 2 && sp::rank == 2)
+  GRADUS_REQUIRE("combine_rows(x, weights, places): places must be integers", detail::are_indices<value_of_t<P>>)
+  GRADUS_REQUIRE("combine_rows(x, weights, places): weights must have the shape of places",
+                 detail::weights_have_places<sw, sp>)
+  GRADUS_REQUIRE("combine_rows(x, weights, places): x must have a row for each of the places",
+                 detail::each_place_has_a_row<sx, sp>)
+  return apply(op::combine_rows{}, std::forward<X>(x), std::forward<W>(weights), std::forward<P>(places));
 }
 
 }  // namespace gradus

@@ -82,10 +82,8 @@ GRADUS_OF_BUILD constexpr auto dropout(X&& x, double p) {
   if (!(p >= 0 && p < 1)) detail::dropout_rejects(p);
   if constexpr (is_traced<std::remove_cvref_t<X>>) {
     using result = std::remove_cvref_t<X>;
-    static_assert(is_floating<value_of_t<X>>, "dropout(x, p): x must have floating-point elements");
-    if (p == 0) return result(std::forward<X>(x));
-    const op::dropout drop{p, x.recorder().next_key()};
-    return apply(drop, std::forward<X>(x));
+    GRADUS_REQUIRE("dropout(x, p): x must have floating-point elements", is_floating<value_of_t<X>>)
+    return p == 0 ? result(std::forward<X>(x)) : apply(op::dropout{p, x.recorder().next_key()}, std::forward<X>(x));
   } else {
     return tensor_of<X>(plain(std::forward<X>(x)));
   }

@@ -140,7 +140,7 @@ GRADUS_OF_BUILD constexpr decltype(auto) arranged(letters<C...> to, X&& x) {
 template <class L, char... C, class X>
 GRADUS_OF_BUILD constexpr decltype(auto) without(letters<C...>, X&& x) {
   if constexpr (sizeof...(C) == 0) return between_steps<X>(std::forward<X>(x));
-  else return sum<axes<static_cast<std::ptrdiff_t>(L::axis(C))...>>(std::forward<X>(x));
+  else return sum<static_cast<std::ptrdiff_t>(L::axis(C))...>(std::forward<X>(x));
 }
 template <class Extents, class X>
 GRADUS_OF_BUILD constexpr decltype(auto) with_extents(const Extents& extents, X&& x) {
@@ -247,25 +247,20 @@ GRADUS_OF_BUILD constexpr auto einsum_two(X&& a, Y&& b) {
 template <fixed_string Text, std::size_t... I, class... Xs>
 GRADUS_OF_BUILD constexpr auto einsum_checked(std::index_sequence<I...>, Xs&&... xs) {
   using out = decltype(letters_of<Text, 2>());
-  constexpr bool ranks = (letters_equal_rank<decltype(letters_of<Text, I>())::count, shape_of<Xs>::rank> && ...);
-  static_assert((letters_equal_rank<decltype(letters_of<Text, I>())::count, shape_of<Xs>::rank> && ...),
-                "einsum<text>(a, b): each operand needs one letter for each axis");
-  constexpr bool different =
-      (letters_are_different<decltype(letters_of<Text, I>())> && ... && letters_are_different<out>);
-  static_assert((letters_are_different<decltype(letters_of<Text, I>())> && ... && letters_are_different<out>),
-                "einsum<text>(a, b): a letter comes twice in one term; diagonals are not supported");
-  constexpr char unknown = unknown_letter<out, decltype(letters_of<Text, I>())...>();
-  static_assert(letter_is_in_an_operand<unknown>, "einsum<text>(a, b): the result has a letter that no operand has");
-  if constexpr (ranks && different && unknown == ' ') {
-    if constexpr (sizeof...(Xs) == 1) return einsum_one<decltype(letters_of<Text, 0>()), out>(std::forward<Xs>(xs)...);
-    else {
-      using A = decltype(letters_of<Text, 0>());
-      using B = decltype(letters_of<Text, 1>());
-      constexpr letter_extents wrong = different_extents<A, B, shape_of<Xs>...>();
-      static_assert(extents_of_letter_are_equal<wrong.letter, wrong.a, wrong.b>,
-                    "einsum<text>(a, b): the axes of one letter must have equal extents");
-      if constexpr (wrong.a == wrong.b) return einsum_two<A, B, out>(std::forward<Xs>(xs)...);
-    }
+  GRADUS_REQUIRE("einsum<text>(a, b): each operand needs one letter for each axis",
+                 (letters_equal_rank<decltype(letters_of<Text, I>())::count, shape_of<Xs>::rank> && ...))
+  GRADUS_REQUIRE("einsum<text>(a, b): a letter comes twice in one term; diagonals are not supported",
+                 (letters_are_different<decltype(letters_of<Text, I>())> && ... && letters_are_different<out>))
+  GRADUS_REQUIRE("einsum<text>(a, b): the result has a letter that no operand has",
+                 letter_is_in_an_operand<unknown_letter<out, decltype(letters_of<Text, I>())...>()>)
+  if constexpr (sizeof...(Xs) == 1) return einsum_one<decltype(letters_of<Text, 0>()), out>(std::forward<Xs>(xs)...);
+  else {
+    using A = decltype(letters_of<Text, 0>());
+    using B = decltype(letters_of<Text, 1>());
+    constexpr letter_extents wrong = different_extents<A, B, shape_of<Xs>...>();
+    GRADUS_REQUIRE("einsum<text>(a, b): the axes of one letter must have equal extents",
+                   extents_of_letter_are_equal<wrong.letter, wrong.a, wrong.b>)
+    return einsum_two<A, B, out>(std::forward<Xs>(xs)...);
   }
 }
 
@@ -279,12 +274,11 @@ template <detail::fixed_string Text, operand... Xs>
   requires(sizeof...(Xs) == 1 || sizeof...(Xs) == 2)
 GRADUS_OF_BUILD constexpr auto einsum(Xs&&... xs) {
   constexpr detail::einsum_terms terms = detail::terms_of(Text);
-  static_assert(detail::text_is_terms_and_result<Text>,
-                "einsum<text>(a, b): the text is like ij,jk->ik: a letter for each axis, and -> before the result's");
-  static_assert(!terms.valid || detail::terms_equal_operands<terms.operands, sizeof...(Xs)>,
-                "einsum<text>(a, b): the text must have one term for each operand");
-  if constexpr (terms.valid && terms.operands == sizeof...(Xs))
-    return detail::einsum_checked<Text>(std::index_sequence_for<Xs...>{}, std::forward<Xs>(xs)...);
+  GRADUS_REQUIRE("einsum<text>(a, b): the text is like ij,jk->ik: a letter for each axis, and -> before the result's",
+                 detail::text_is_terms_and_result<Text>)
+  GRADUS_REQUIRE("einsum<text>(a, b): the text must have one term for each operand",
+                 detail::terms_equal_operands<terms.operands, sizeof...(Xs)>)
+  return detail::einsum_checked<Text>(std::index_sequence_for<Xs...>{}, std::forward<Xs>(xs)...);
 }
 
 }  // namespace gradus

@@ -90,30 +90,30 @@ struct divide_into { static constexpr std::string_view name = "divide_into";
 /// Sum, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto add(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "a + b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("a + b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::add>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Difference, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto subtract(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "a - b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("a - b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::subtract>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Product, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto multiply(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("a * b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::multiply>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// Quotient, element by element; the shapes broadcast. Integer quotients are truncated; an integer divided by 0 throws
 /// gradus::error on the CPU and is 0 on a GPU.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto divide(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "a / b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("a / b: the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::divide>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// -x.
@@ -134,11 +134,11 @@ constexpr bool is_above_int64(C c) {
 // Applies f, which holds a constant of type C, to x.
 template <class C, class F, class X>
 GRADUS_OF_BUILD constexpr auto map_with_constant(const F& f, X&& x) {
-  static_assert(
-      constant_fits_elements<C, value_of_t<X>>,
+  GRADUS_REQUIRE(
       "x + c, x - c, x * c, x / c: an integer tensor takes whole constants (x * 2); for others cast it first: "
-      "cast<float>(x) * 0.5");
-  if constexpr (constant_fits_elements<C, value_of_t<X>>) return apply(op::map<F>{f}, std::forward<X>(x));
+      "cast<float>(x) * 0.5",
+      constant_fits_elements<C, value_of_t<X>>)
+  return apply(op::map<F>{f}, std::forward<X>(x));
 }
 // factor * x + offset: one of the two has type C, the other is a whole number.
 template <class C, class X, class Factor, class Offset>
@@ -235,11 +235,11 @@ inline constexpr bool keeps_its_type = std::is_same_v<X, Result>;
 
 template <class X, class Result>
 constexpr X& assign(X& x, Result result) {
-  static_assert(
-      keeps_its_type<X, Result>,
+  GRADUS_REQUIRE(
       "x += y, x -= y, x *= y, x /= y: x must be a tensor or a traced value that is not const, and x + y must "
-      "have x's shape, element type and recording");
-  if constexpr (keeps_its_type<X, Result>) x = std::move(result);
+      "have x's shape, element type and recording",
+      keeps_its_type<X, Result>)
+  x = std::move(result);
   return x;
 }
 template <class X, class Y>

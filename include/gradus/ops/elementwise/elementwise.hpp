@@ -281,19 +281,19 @@ struct map {
 /// gradus::math. The gradient evaluates `f` on dual numbers.
 template <class F, operand... Xs>
 GRADUS_OF_BUILD constexpr auto map(F f, Xs&&... xs) {
-  static_assert(sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4, "map(f, x...): takes one to four operands");
-  static_assert(can_broadcast<shape_of<Xs>...>, "map(f, x...): the operands' shapes do not broadcast together");
   using T = promote<detail::functor_probe<Xs>...>;
-  constexpr bool takes = detail::functor_takes_arguments<F, T, tensor_of<Xs>...>;
-  static_assert(
-      detail::functor_takes_arguments<F, T, tensor_of<Xs>...>,
-      "map(f, x...): f must take one argument per operand, all of one deduced type: [](auto x, auto y) { ... }");
+  GRADUS_REQUIRE("map(f, x...): takes one to four operands", sizeof...(Xs) >= 1 && sizeof...(Xs) <= 4)
+  GRADUS_REQUIRE("map(f, x...): the operands' shapes do not broadcast together", can_broadcast<shape_of<Xs>...>)
+  GRADUS_REQUIRE(
+      "map(f, x...): f must take one argument per operand, all of one deduced type: [](auto x, auto y) { ... }",
+      detail::functor_takes_arguments<F, T, tensor_of<Xs>...>)
+  {
 #if !defined(__CUDACC__)
-  if constexpr (takes && is_floating<T>)
-    if (false) f(detail::one_type<detail::functor_argument, Xs>()...);  // an error here has a short message
+    if constexpr (is_floating<T>)
+      if (false) f(detail::one_type<detail::functor_argument, Xs>()...);  // an error here has a short message
 #endif
-  if constexpr (can_broadcast<shape_of<Xs>...> && takes)
     return apply(op::map<F>{std::move(f)}, std::forward<Xs>(xs)...);
+  }
 }
 
 }  // namespace gradus

@@ -244,15 +244,15 @@ GRADUS_OF_BUILD constexpr auto sign(X&& x) {
 /// The angle of the point (x, y), from -pi to pi; the shapes broadcast.
 template <operand Y, operand X>
 GRADUS_OF_BUILD constexpr auto atan2(Y&& y, X&& x) {
-  static_assert(detail::shapes_broadcast<shape_of<Y>, shape_of<X>>,
-                "atan2(y, x): the shapes of y and x must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("atan2(y, x): the shapes of y and x must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<Y>, shape_of<X>>)
   return apply(op::map<functor::atan2>{}, std::forward<Y>(y), std::forward<X>(x));
 }
 /// a to the power b, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto pow(A&& a, B&& b) {
-  static_assert(detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-                "pow(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE("pow(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+                 detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::pow>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// x to a constant power.

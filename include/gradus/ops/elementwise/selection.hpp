@@ -75,17 +75,17 @@ struct where_or { static constexpr std::string_view name = "where";
 /// The smaller of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto minimum(A&& a, B&& b) {
-  static_assert(
-      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-      "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE(
+      "minimum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::minimum>{}, std::forward<A>(a), std::forward<B>(b));
 }
 /// The larger of each pair, element by element; the shapes broadcast.
 template <operand A, operand B>
 GRADUS_OF_BUILD constexpr auto maximum(A&& a, B&& b) {
-  static_assert(
-      detail::shapes_broadcast<shape_of<A>, shape_of<B>>,
-      "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back");
+  GRADUS_REQUIRE(
+      "maximum(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by axis from the back",
+      detail::shapes_broadcast<shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::maximum>{}, std::forward<A>(a), std::forward<B>(b));
 }
 
@@ -93,9 +93,8 @@ namespace detail {
 template <class F, class N, class X>
 GRADUS_OF_BUILD constexpr auto extreme_beside(X&& x, N number, bool number_first) {
   using T = value_of_t<X>;
-  static_assert(constant_fits_elements<N, T>, "minimum(x, c), maximum(x, c): beside integers a number must be whole");
-  if constexpr (!constant_fits_elements<N, T>) return;
-  else if constexpr (std::is_integral_v<N> && !is_floating<T>) {  // the number, limited to what T holds
+  GRADUS_REQUIRE("minimum(x, c), maximum(x, c): beside integers a number must be whole", constant_fits_elements<N, T>)
+  if constexpr (std::is_integral_v<N> && !is_floating<T>) {  // the number, limited to what T holds
     using limits = std::numeric_limits<T>;
     const std::int64_t held = std::cmp_less(number, limits::min())      ? static_cast<std::int64_t>(limits::min())
                               : std::cmp_greater(number, limits::max()) ? static_cast<std::int64_t>(limits::max())
@@ -142,8 +141,8 @@ GRADUS_OF_BUILD constexpr decltype(auto) condition_for(const C& condition) {
 /// `a` where the condition is not 0, `b` elsewhere; the shapes broadcast. The condition has no gradient.
 template <operand C, operand A, operand B>
 GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B&& b) {
-  static_assert(can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>,
-                "where(condition, a, b): the three shapes must broadcast together");
+  GRADUS_REQUIRE("where(condition, a, b): the three shapes must broadcast together",
+                 can_broadcast<shape_of<C>, shape_of<A>, shape_of<B>>)
   return apply(op::map<functor::where>{}, detail::condition_for<A, B>(condition), std::forward<A>(a),
                std::forward<B>(b));
 }
@@ -151,10 +150,10 @@ GRADUS_OF_BUILD constexpr auto where(const C& condition, A&& a, B&& b) {
 namespace detail {
 template <class N, class C, class X>
 GRADUS_OF_BUILD constexpr auto where_or(const C& condition, X&& x, N other, bool inverted) {
-  static_assert(can_broadcast<shape_of<C>, shape_of<X>>, "where(condition, a, b): the shapes must broadcast together");
-  static_assert(constant_fits_elements<N, value_of_t<X>>,
-                "where(condition, a, b): beside integers a number must be whole");
   using number = std::conditional_t<std::is_integral_v<N> && !is_floating<value_of_t<X>>, std::int64_t, double>;
+  GRADUS_REQUIRE("where(condition, a, b): the shapes must broadcast together", can_broadcast<shape_of<C>, shape_of<X>>)
+  GRADUS_REQUIRE("where(condition, a, b): beside integers a number must be whole",
+                 constant_fits_elements<N, value_of_t<X>>)
   return apply(op::map<functor::where_or<number>>{{static_cast<number>(other), inverted}}, condition_for<X>(condition),
                std::forward<X>(x));
 }

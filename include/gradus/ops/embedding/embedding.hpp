@@ -64,10 +64,9 @@ template <operand Tokens, operand Table>
 GRADUS_OF_BUILD constexpr auto embedding(Tokens&& tokens, Table&& table) {
   constexpr bool integers = std::is_integral_v<value_of_t<Tokens>>;
   constexpr bool matrix = shape_of<Table>::rank == 2;
-  static_assert(integers, "embedding(tokens, table): tokens must be integers");
-  static_assert(matrix, "embedding(tokens, table): the table must have two axes");
-  if constexpr (integers && matrix)
-    return apply(op::embedding{}, std::forward<Tokens>(tokens), std::forward<Table>(table));
+  GRADUS_REQUIRE("embedding(tokens, table): tokens must be integers", integers)
+  GRADUS_REQUIRE("embedding(tokens, table): the table must have two axes", matrix)
+  return apply(op::embedding{}, std::forward<Tokens>(tokens), std::forward<Table>(table));
 }
 
 }  // namespace gradus

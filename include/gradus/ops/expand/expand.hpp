@@ -102,19 +102,16 @@ constexpr extents_of<To> expanded_extents(const Extents& x) {
 template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto expand(X&& x) {
   using to = shape<Extents...>;
-  static_assert(
-      detail::shape_broadcasts_to<shape_of<X>, to>,
-      "expand<extents...>(x): the shape of x must broadcast to the new one: each extent of x is 1 or the same");
-  if constexpr (detail::shape_broadcasts_to<shape_of<X>, to>) {
-    static_assert(
-        detail::has_the_bounds_of<shape_of<X>, to>,
-        "expand<extents...>(x): the bounded axes of the result must be those of x; expand_as(x, y) takes them "
-        "from y");
-    if constexpr (to::size == shape_of<X>::size && to::bounded == shape_of<X>::bounded)
-      return reshape<Extents...>(std::forward<X>(x));
-    else if constexpr (detail::has_the_bounds_of<shape_of<X>, to>)
-      return apply(op::expand<to>{detail::expanded_extents<to>(plain(x).extents())}, std::forward<X>(x));
-  }
+  GRADUS_REQUIRE(
+      "expand<extents...>(x): the shape of x must broadcast to the new one: each extent of x is 1 or the same",
+      detail::shape_broadcasts_to<shape_of<X>, to>)
+  GRADUS_REQUIRE(
+      "expand<extents...>(x): the bounded axes of the result must be those of x; expand_as(x, y) takes them "
+      "from y",
+      detail::has_the_bounds_of<shape_of<X>, to>)
+  if constexpr (to::size == shape_of<X>::size && to::bounded == shape_of<X>::bounded)
+    return reshape<Extents...>(std::forward<X>(x));
+  else return apply(op::expand<to>{detail::expanded_extents<to>(plain(x).extents())}, std::forward<X>(x));
 }
 
 /// x repeated to the shape of y, and to its extents where y is bounded: a row for each sample of a batch. No gradient
@@ -122,11 +119,10 @@ GRADUS_OF_BUILD constexpr auto expand(X&& x) {
 template <operand X, operand Y>
 GRADUS_OF_BUILD constexpr auto expand_as(X&& x, const Y& y) {
   using to = shape_of<Y>;
-  static_assert(detail::shape_broadcasts_to<shape_of<X>, to>,
-                "expand_as(x, y): the shape of x must broadcast to that of y: each extent of x is 1 or the same");
-  if constexpr (detail::shape_broadcasts_to<shape_of<X>, to>)
-    return apply(op::expand<to>{broadcast_extents("expand_as", plain(x).extents(), plain(y).extents())},
-                 std::forward<X>(x));
+  GRADUS_REQUIRE("expand_as(x, y): the shape of x must broadcast to that of y: each extent of x is 1 or the same",
+                 detail::shape_broadcasts_to<shape_of<X>, to>)
+  return apply(op::expand<to>{broadcast_extents("expand_as", plain(x).extents(), plain(y).extents())},
+               std::forward<X>(x));
 }
 
 }  // namespace gradus

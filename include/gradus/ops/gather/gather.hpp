@@ -198,29 +198,23 @@ inline constexpr bool values_are_beside = std::is_same_v<Values, with_extent<X, 
 /// a GPU it reads as NaN).
 template <std::ptrdiff_t Axis, operand X, operand I>
 GRADUS_OF_BUILD constexpr auto gather(X&& x, I&& indices) {
-  constexpr auto axis = static_cast<index_t>(Axis);
-  constexpr bool exists = detail::axis_exists<axis, shape_of<X>::rank>, integers = detail::are_indices<value_of_t<I>>;
-  static_assert(detail::axis_exists<axis, shape_of<X>::rank>, "gather<axis>(x, indices): x has no such axis");
-  static_assert(detail::are_indices<value_of_t<I>>, "gather<axis>(x, indices): indices must be integers");
-  if constexpr (exists && integers) {
-    static_assert(detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>,
-                  "gather<axis>(x, indices): indices need the shape of x, but for the axis");
-    if constexpr (detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>)
-      return apply(op::pick<axis, true>{}, std::forward<X>(x), std::forward<I>(indices));
-  }
+  constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
+  GRADUS_REQUIRE("gather<axis>(x, indices): x has no such axis", detail::axis_exists<axis, shape_of<X>::rank>)
+  GRADUS_REQUIRE("gather<axis>(x, indices): indices must be integers", detail::are_indices<value_of_t<I>>)
+  GRADUS_REQUIRE("gather<axis>(x, indices): indices need the shape of x, but for the axis",
+                 detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>)
+  return apply(op::pick<axis, true>{}, std::forward<X>(x), std::forward<I>(indices));
 }
 
 /// The entries of x along Axis at a vector of integers: x [.., n, ..], indices [k] -> [.., k, ..]. Throws error for an
 /// index outside 0 .. n-1 (on the CPU; on a GPU it reads as NaN).
 template <std::ptrdiff_t Axis, operand X, operand I>
 GRADUS_OF_BUILD constexpr auto index_select(X&& x, I&& indices) {
-  constexpr auto axis = static_cast<index_t>(Axis);
-  constexpr bool exists = detail::axis_exists<axis, shape_of<X>::rank>;
-  constexpr bool vector = detail::are_indices<value_of_t<I>> && shape_of<I>::rank == 1;
-  static_assert(detail::axis_exists<axis, shape_of<X>::rank>, "index_select<axis>(x, indices): x has no such axis");
-  static_assert(detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>,
-                "index_select<axis>(x, indices): indices must be a vector of integers");
-  if constexpr (exists && vector) return apply(op::pick<axis, false>{}, std::forward<X>(x), std::forward<I>(indices));
+  constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
+  GRADUS_REQUIRE("index_select<axis>(x, indices): x has no such axis", detail::axis_exists<axis, shape_of<X>::rank>)
+  GRADUS_REQUIRE("index_select<axis>(x, indices): indices must be a vector of integers",
+                 detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>)
+  return apply(op::pick<axis, false>{}, std::forward<X>(x), std::forward<I>(indices));
 }
 
 /// x with values added along Axis: y[.., indices[.., i, ..], ..] += values[.., i, ..]. `indices` and `values` have the
@@ -228,57 +222,42 @@ GRADUS_OF_BUILD constexpr auto index_select(X&& x, I&& indices) {
 /// of threads, and on a GPU in every run. Throws error for an index outside 0 .. n-1 (on the CPU; a GPU leaves it out).
 template <std::ptrdiff_t Axis, operand X, operand I, operand V>
 GRADUS_OF_BUILD constexpr auto scatter_add(X&& x, I&& indices, V&& values) {
-  constexpr auto axis = static_cast<index_t>(Axis);
-  constexpr bool exists = detail::axis_exists<axis, shape_of<X>::rank>, integers = detail::are_indices<value_of_t<I>>;
-  constexpr bool one_type = std::is_same_v<value_of_t<X>, value_of_t<V>>;
-  static_assert(detail::axis_exists<axis, shape_of<X>::rank>,
-                "scatter_add<axis>(x, indices, values): x has no such axis");
-  static_assert(detail::are_indices<value_of_t<I>>, "scatter_add<axis>(x, indices, values): indices must be integers");
-  static_assert(one_type, "scatter_add<axis>(x, indices, values): x and values must have one element type");
-  if constexpr (exists && integers && one_type) {
-    constexpr bool fit = detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis> &&
-                         detail::values_have_indices<shape_of<V>, shape_of<I>>;
-    static_assert(detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>,
-                  "scatter_add<axis>(x, indices, values): indices need the shape of x, but for the axis");
-    static_assert(detail::values_have_indices<shape_of<V>, shape_of<I>>,
-                  "scatter_add<axis>(x, indices, values): values need the shape of indices");
-    if constexpr (fit)
-      return apply(op::scatter_add<axis, true>{}, std::forward<X>(x), std::forward<I>(indices),
-                   std::forward<V>(values));
-  }
+  constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): x has no such axis",
+                 detail::axis_exists<axis, shape_of<X>::rank>)
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): indices must be integers", detail::are_indices<value_of_t<I>>)
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): x and values must have one element type",
+                 std::is_same_v<value_of_t<X>, value_of_t<V>>)
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): indices need the shape of x, but for the axis",
+                 detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>)
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): values need the shape of indices",
+                 detail::values_have_indices<shape_of<V>, shape_of<I>>)
+  return apply(op::scatter_add<axis, true>{}, std::forward<X>(x), std::forward<I>(indices), std::forward<V>(values));
 }
 
 /// x with whole entries added along Axis at a vector of integers: x [.., n, ..], indices [k], values [.., k, ..];
 /// y[.., indices[i], ..] += values[.., i, ..]. The order of sums and the errors are as in scatter_add().
 template <std::ptrdiff_t Axis, operand X, operand I, operand V>
 GRADUS_OF_BUILD constexpr auto index_add(X&& x, I&& indices, V&& values) {
-  constexpr auto axis = static_cast<index_t>(Axis);
-  constexpr bool exists = detail::axis_exists<axis, shape_of<X>::rank>;
-  constexpr bool vector = detail::are_indices<value_of_t<I>> && shape_of<I>::rank == 1;
-  constexpr bool one_type = std::is_same_v<value_of_t<X>, value_of_t<V>>;
-  static_assert(detail::axis_exists<axis, shape_of<X>::rank>,
-                "index_add<axis>(x, indices, values): x has no such axis");
-  static_assert(detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>,
-                "index_add<axis>(x, indices, values): indices must be a vector of integers");
-  static_assert(one_type, "index_add<axis>(x, indices, values): x and values must have one element type");
-  if constexpr (exists && vector && one_type) {
-    static_assert(detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>,
-                  "index_add<axis>(x, indices, values): values need the shape of x, with an entry for each index");
-    if constexpr (detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>)
-      return apply(op::scatter_add<axis, false>{}, std::forward<X>(x), std::forward<I>(indices),
-                   std::forward<V>(values));
-  }
+  constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
+  GRADUS_REQUIRE("index_add<axis>(x, indices, values): x has no such axis",
+                 detail::axis_exists<axis, shape_of<X>::rank>)
+  GRADUS_REQUIRE("index_add<axis>(x, indices, values): indices must be a vector of integers",
+                 detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>)
+  GRADUS_REQUIRE("index_add<axis>(x, indices, values): x and values must have one element type",
+                 std::is_same_v<value_of_t<X>, value_of_t<V>>)
+  GRADUS_REQUIRE("index_add<axis>(x, indices, values): values need the shape of x, with an entry for each index",
+                 detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>)
+  return apply(op::scatter_add<axis, false>{}, std::forward<X>(x), std::forward<I>(indices), std::forward<V>(values));
 }
 
 /// A row of Classes elements T for each index, 1 at the index and 0 elsewhere: [...] -> [..., Classes]. Throws error
 /// for an index outside 0 .. Classes-1 (on the CPU; on a GPU its row is 0).
 template <std::ptrdiff_t Classes, class T = float, operand I>
 GRADUS_OF_BUILD constexpr auto one_hot(I&& indices) {
-  constexpr bool integers = detail::are_indices<value_of_t<I>>;
-  static_assert(detail::are_indices<value_of_t<I>>, "one_hot<classes>(indices): indices must be integers");
-  static_assert(Classes >= 1, "one_hot<classes>(indices): classes must be at least 1");
-  if constexpr (integers && Classes >= 1)
-    return apply(op::one_hot<static_cast<index_t>(Classes), T>{}, std::forward<I>(indices));
+  GRADUS_REQUIRE("one_hot<classes>(indices): indices must be integers", detail::are_indices<value_of_t<I>>)
+  GRADUS_REQUIRE("one_hot<classes>(indices): classes must be at least 1", Classes >= 1)
+  return apply(op::one_hot<static_cast<index_t>(Classes), T>{}, std::forward<I>(indices));
 }
 
 }  // namespace gradus

@@ -93,20 +93,15 @@ GRADUS_OF_BUILD constexpr auto grouped_matmul(X&& x, W&& w, Offsets&& offsets) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using so = shape_of<Offsets>;
-  constexpr bool axes = sx::rank == 2 && sw::rank == 3 && so::rank == 1;
-  static_assert(axes, "grouped_matmul(x, w, offsets): x must have two axes, w three and offsets one");
-  static_assert(detail::are_indices<value_of_t<Offsets>>, "grouped_matmul(x, w, offsets): offsets must be integers");
-  if constexpr (axes && detail::are_indices<value_of_t<Offsets>>) {
-    static_assert(!sw::bounded, "grouped_matmul(x, w, offsets): the extents of w must be numbers");
-    constexpr bool columns_fit = detail::columns_of_x_equal_rows_of_w<sx::in_type[1], sw::in_type[1]>;
-    constexpr bool groups_fit = detail::offsets_are_one_more_than_matrices<sw::in_type[0], so::in_type[0]>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::in_type[1], sw::in_type[1]>,
-                  "grouped_matmul(x, w, offsets): columns of x must equal rows of each matrix of w");
-    static_assert(detail::offsets_are_one_more_than_matrices<sw::in_type[0], so::in_type[0]>,
-                  "grouped_matmul(x, w, offsets): offsets must be one more than the matrices of w");
-    if constexpr (columns_fit && groups_fit && !sw::bounded)
-      return apply(op::grouped_matmul{}, std::forward<X>(x), std::forward<W>(w), std::forward<Offsets>(offsets));
-  }
+  GRADUS_REQUIRE("grouped_matmul(x, w, offsets): x must have two axes, w three and offsets one",
+                 sx::rank == 2 && sw::rank == 3 && so::rank == 1)
+  GRADUS_REQUIRE("grouped_matmul(x, w, offsets): offsets must be integers", detail::are_indices<value_of_t<Offsets>>)
+  GRADUS_REQUIRE("grouped_matmul(x, w, offsets): the extents of w must be numbers", !sw::bounded)
+  GRADUS_REQUIRE("grouped_matmul(x, w, offsets): columns of x must equal rows of each matrix of w",
+                 detail::columns_of_x_equal_rows_of_w<sx::in_type[1], sw::in_type[1]>)
+  GRADUS_REQUIRE("grouped_matmul(x, w, offsets): offsets must be one more than the matrices of w",
+                 detail::offsets_are_one_more_than_matrices<sw::in_type[0], so::in_type[0]>)
+  return apply(op::grouped_matmul{}, std::forward<X>(x), std::forward<W>(w), std::forward<Offsets>(offsets));
 }
 
 }  // namespace gradus

@@ -95,10 +95,9 @@ inline constexpr bool entries_fit_in_32_bits = Entries < (index_t{1} << 31);
 /// (on the CPU; a GPU leaves it out).
 template <index_t Bins, operand X>
 GRADUS_OF_BUILD constexpr auto bincount(X&& x) {
-  static_assert(detail::are_indices<value_of_t<X>>, "bincount<bins>(x): x must be integers");
-  static_assert(detail::entries_fit_in_32_bits<shape_of<X>::size>, "bincount<bins>(x): a count must fit in 32 bits");
-  if constexpr (detail::are_indices<value_of_t<X>> && detail::entries_fit_in_32_bits<shape_of<X>::size>)
-    return apply(op::bincount<Bins>{}, std::forward<X>(x));
+  GRADUS_REQUIRE("bincount<bins>(x): x must be integers", detail::are_indices<value_of_t<X>>)
+  GRADUS_REQUIRE("bincount<bins>(x): a count must fit in 32 bits", detail::entries_fit_in_32_bits<shape_of<X>::size>)
+  return apply(op::bincount<Bins>{}, std::forward<X>(x));
 }
 
 /// Sorts entries by group, stably: integers [...] of 0 .. Groups-1 -> places [...], offsets [Groups + 1] and counts
@@ -106,8 +105,8 @@ GRADUS_OF_BUILD constexpr auto bincount(X&& x) {
 /// places come after all groups. Throws error for a group out of range (on the CPU; a GPU drops its entries).
 template <index_t Groups, operand X>
 GRADUS_OF_BUILD constexpr auto sort_by_group(const X& groups, index_t capacity = shape_of<X>::size) {
-  static_assert(detail::are_indices<value_of_t<X>>, "sort_by_group<groups>(x): x must be integers");
-  if constexpr (detail::are_indices<value_of_t<X>>) {
+  GRADUS_REQUIRE("sort_by_group<groups>(x): x must be integers", detail::are_indices<value_of_t<X>>)
+  {
     auto counts = bincount<Groups>(groups);
     const auto most = static_cast<double>(std::min<index_t>(capacity, shape_of<X>::size));  // within 32 bits
     auto offsets = pad<0, 1, 0>(cumsum<0>(clamp(counts, 0, most)));

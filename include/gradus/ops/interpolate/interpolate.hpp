@@ -64,15 +64,12 @@ GRADUS_OF_BUILD auto interpolate_along(const X& x) {
 /// a few vectors of H and W elements.
 template <index_t H, index_t W, interpolation Mode = interpolation::nearest, operand X>
 GRADUS_OF_BUILD auto interpolate(const X& x) {
-  constexpr bool images = shape_of<X>::rank == 4,
-                 fits = detail::has_fixed_pixels<shape_of<X>> && detail::has_means<value_of_t<X>, Mode>;
-  static_assert(detail::is_a_batch_of_images<shape_of<X>::rank>, "interpolate<H, W>(x): x must be images [B, C, h, w]");
-  static_assert(detail::has_fixed_pixels<shape_of<X>>, "interpolate<H, W>(x): only B and C of x may be bounded");
-  static_assert(detail::has_means<value_of_t<X>, Mode>,
-                "interpolate<H, W, interpolation::bilinear>(x): x must have floating-point elements");
-  static_assert(H >= 1 && W >= 1, "interpolate<H, W>(x): H and W must be at least 1");
-  if constexpr (images && fits && H >= 1 && W >= 1)
-    return cast<value_of_t<X>>(detail::interpolate_along<3, W, Mode>(detail::interpolate_along<2, H, Mode>(x)));
+  GRADUS_REQUIRE("interpolate<H, W>(x): x must be images [B, C, h, w]", detail::is_a_batch_of_images<shape_of<X>::rank>)
+  GRADUS_REQUIRE("interpolate<H, W>(x): only B and C of x may be bounded", detail::has_fixed_pixels<shape_of<X>>)
+  GRADUS_REQUIRE("interpolate<H, W, interpolation::bilinear>(x): x must have floating-point elements",
+                 detail::has_means<value_of_t<X>, Mode>)
+  GRADUS_REQUIRE("interpolate<H, W>(x): H and W must be at least 1", H >= 1 && W >= 1)
+  return cast<value_of_t<X>>(detail::interpolate_along<3, W, Mode>(detail::interpolate_along<2, H, Mode>(x)));
 }
 
 }  // namespace gradus

@@ -115,20 +115,15 @@ GRADUS_OF_BUILD constexpr auto layer_norm(X&& x, W&& weight, B&& bias, double ep
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sb = shape_of<B>;
-  static_assert(sx::rank >= 1 && sw::rank == 1 && sb::rank == 1,
-                "layer_norm(x, weight, bias): x needs an axis, weight and bias have exactly one");
-  if constexpr (sx::rank >= 1 && sw::rank == 1 && sb::rank == 1) {
-    constexpr index_t columns = sx::extent_in_type(-1), length = sw::extent_in_type(0);
-    static_assert(detail::columns_equal_length_of_weight<columns, length>,
-                  "layer_norm(x, weight, bias): columns of x must equal the length of weight");
-    static_assert(detail::length_of_weight_equals_length_of_bias<length, sb::extent_in_type(0)>,
-                  "layer_norm(x, weight, bias): weight and bias must have the same length");
-    constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>;
-    static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>,
-                  "layer_norm(x, weight, bias): the operands must have floating-point elements");
-    if constexpr (columns == length && length == sb::extent_in_type(0) && floats)
-      return apply(op::layer_norm{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias));
-  }
+  GRADUS_REQUIRE("layer_norm(x, weight, bias): x needs an axis, weight and bias have exactly one",
+                 sx::rank >= 1 && sw::rank == 1 && sb::rank == 1)
+  GRADUS_REQUIRE("layer_norm(x, weight, bias): columns of x must equal the length of weight",
+                 detail::columns_equal_length_of_weight<sx::extent_in_type(-1), sw::extent_in_type(0)>)
+  GRADUS_REQUIRE("layer_norm(x, weight, bias): weight and bias must have the same length",
+                 detail::length_of_weight_equals_length_of_bias<sw::extent_in_type(0), sb::extent_in_type(0)>)
+  GRADUS_REQUIRE("layer_norm(x, weight, bias): the operands must have floating-point elements",
+                 detail::have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>)
+  return apply(op::layer_norm{eps}, std::forward<X>(x), std::forward<W>(weight), std::forward<B>(bias));
 }
 
 }  // namespace gradus

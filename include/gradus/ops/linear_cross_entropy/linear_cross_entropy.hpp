@@ -161,28 +161,23 @@ template <index_t Vocabulary = 0, index_t ChunkRows = 0, operand X, operand Tabl
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Targets&& targets, long long ignore = -1) {
   using sx = shape_of<X>;
   using st = shape_of<Table>;
-  constexpr bool ranks_fit = sx::rank >= 1 && st::rank == 2;
-  constexpr bool is_float = is_floating<value_of_t<X>> && is_floating<value_of_t<Table>>;
-  constexpr bool is_integer = std::is_integral_v<value_of_t<Targets>>;
-  static_assert(ranks_fit, "linear_cross_entropy(x, table, targets): x needs at least one axis, and table two");
-  static_assert(is_float, "linear_cross_entropy(x, table, targets): x and table must be floating-point numbers");
-  static_assert(is_integer, "linear_cross_entropy(x, table, targets): targets must be integers");
-  if constexpr (ranks_fit && is_float && is_integer) {
-    constexpr index_t real = Vocabulary == 0 ? st::extent(0) : Vocabulary;
-    using leading = leading_shape<sx, sx::rank - 1>;
-    static_assert(detail::extents_are_in_the_type<st>,
-                  "linear_cross_entropy(x, table, targets): no axis of the table is upto<N>");
-    static_assert(detail::columns_of_x_equal_columns_of_table<sx::extent_in_type(-1), st::extent_in_type(1)>,
-                  "linear_cross_entropy(x, table, targets): columns of x must equal columns of table");
-    static_assert(detail::targets_match_rows_of_x<leading, shape_of<Targets>>,
-                  "linear_cross_entropy(x, table, targets): targets must have the shape of x without the last axis");
-    static_assert(detail::vocabulary_fits_rows_of_table<real, st::extent(0)>,
-                  "linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table");
-    if constexpr (sx::extent_in_type(-1) == st::extent_in_type(1) && std::is_same_v<leading, shape_of<Targets>> &&
-                  real <= st::extent(0) && !st::bounded)
-      return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
-                   std::forward<Targets>(targets));
-  }
+  constexpr index_t rows = rows_of<st>, real = Vocabulary == 0 ? rows : Vocabulary;
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): x needs at least one axis, and table two",
+                 sx::rank >= 1 && st::rank == 2)
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): x and table must be floating-point numbers",
+                 is_floating<value_of_t<X>> && is_floating<value_of_t<Table>>)
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): targets must be integers",
+                 std::is_integral_v<value_of_t<Targets>>)
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): no axis of the table is upto<N>",
+                 detail::extents_are_in_the_type<st>)
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): columns of x must equal columns of table",
+                 detail::columns_of_x_equal_columns_of_table<sx::extent_in_type(-1), st::extent_in_type(1)>)
+  GRADUS_REQUIRE("linear_cross_entropy(x, table, targets): targets must have the shape of x without the last axis",
+                 detail::targets_match_rows_of_x<leading_shape<sx, sx::rank - 1>, shape_of<Targets>>)
+  GRADUS_REQUIRE("linear_cross_entropy<Vocabulary>(x, table, targets): Vocabulary must not exceed the rows of table",
+                 detail::vocabulary_fits_rows_of_table<real, rows>)
+  return apply(op::linear_cross_entropy<real, ChunkRows>{ignore}, std::forward<X>(x), std::forward<Table>(table),
+               std::forward<Targets>(targets));
 }
 
 /// linear_cross_entropy with a reduction: `linear_cross_entropy<reduction::sum>(x, table, targets)` is the sum over the
@@ -190,12 +185,12 @@ GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, Target
 template <reduction R, index_t Vocabulary = 0, index_t ChunkRows = 0, operand X, operand Table, operand Targets>
 GRADUS_OF_BUILD constexpr auto linear_cross_entropy(X&& x, Table&& table, const Targets& targets,
                                                     long long ignore = -1) {
-  static_assert(R != reduction::none,
-                "linear_cross_entropy<reduction>(x, table, targets): a mean or a sum, because the "
-                "gradients are computed with it");
+  GRADUS_REQUIRE(
+      "linear_cross_entropy<reduction>(x, table, targets): a mean or a sum, because the gradients are computed with it",
+      R != reduction::none)
   if constexpr (R == reduction::mean)
     return linear_cross_entropy<Vocabulary, ChunkRows>(std::forward<X>(x), std::forward<Table>(table), targets, ignore);
-  else if constexpr (R == reduction::sum)
+  else
     return linear_cross_entropy<Vocabulary, ChunkRows>(std::forward<X>(x), std::forward<Table>(table), targets,
                                                        ignore) *
            count_targets(targets, ignore);

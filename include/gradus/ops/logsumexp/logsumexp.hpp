@@ -60,16 +60,16 @@ struct logsumexp {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// log(sum(e^x)) over the given axes, without overflow; -inf where all elements are -inf. Axes that are not the last
-/// ones are moved there by a copy.
-template <class Axes = axes<-1>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto logsumexp(X&& x) {
-  static_assert(shape_of<X>::rank >= 1, "logsumexp(x): x needs at least one axis");
-  static_assert(is_floating<value_of_t<X>>, "logsumexp(x): x must have floating-point elements");
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank> || shape_of<X>::rank == 0,
-                "logsumexp<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>> && detail::axes_exist<Axes, shape_of<X>::rank>)
-    return detail::reduce_last<Axes, Keep>(op::logsumexp{}, std::forward<X>(x));
+/// log(sum(e^x)) over the given axes, or the last one if none is given, without overflow; -inf where all elements are
+/// -inf. Axes that are not the last ones are moved there by a copy.
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto logsumexp(X&& x, Keep = {}) {
+  using over = std::conditional_t<sizeof...(Axes) == 0, axes<-1>, axes<Axes...>>;
+  GRADUS_REQUIRE("logsumexp(x): x needs at least one axis", shape_of<X>::rank >= 1)
+  GRADUS_REQUIRE("logsumexp(x): x must have floating-point elements", is_floating<value_of_t<X>>)
+  GRADUS_REQUIRE("logsumexp<axes...>(x): x has no such axis, or it is named twice",
+                 detail::axes_exist<over, shape_of<X>::rank>)
+  return detail::reduce_last<over, detail::keeps<Keep>>(op::logsumexp{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

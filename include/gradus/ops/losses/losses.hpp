@@ -79,15 +79,14 @@ GRADUS_OF_BUILD constexpr auto reduce_loss(Y&& y) {
 template <reduction R, class F, class X, class Y, class... Weights>
 GRADUS_OF_BUILD constexpr auto loss_of(const F& f, X&& x, Y&& targets, Weights&&... weights) {
   using sx = shape_of<X>;
-  static_assert(shapes_are_equal<sx, shape_of<Y>>,
-                "mse_loss(x, targets) and other losses: x and targets must have the same shape");
-  static_assert(is_floating<value_of_t<X>>,
-                "mse_loss(x, targets) and other losses: x must have floating-point elements");
-  static_assert((std::is_same_v<broadcast_shape<sx, shape_of<Weights>>, sx> && ...),
-                "bce_with_logits(x, targets, weight): the weight must broadcast to the shape of x");
-  if constexpr (shapes_are_equal<sx, shape_of<Y>> && is_floating<value_of_t<X>>)
-    return reduce_loss<R>(
-        apply(op::map<F>{f}, std::forward<X>(x), std::forward<Y>(targets), std::forward<Weights>(weights)...));
+  GRADUS_REQUIRE("mse_loss(x, targets) and other losses: x and targets must have the same shape",
+                 shapes_are_equal<sx, shape_of<Y>>)
+  GRADUS_REQUIRE("mse_loss(x, targets) and other losses: x must have floating-point elements",
+                 is_floating<value_of_t<X>>)
+  GRADUS_REQUIRE("bce_with_logits(x, targets, weight): the weight must broadcast to the shape of x",
+                 (std::is_same_v<broadcast_shape<sx, shape_of<Weights>>, sx> && ...))
+  return reduce_loss<R>(
+      apply(op::map<F>{f}, std::forward<X>(x), std::forward<Y>(targets), std::forward<Weights>(weights)...));
 }
 }  // namespace detail
 
@@ -138,8 +137,8 @@ GRADUS_OF_BUILD constexpr auto kl_divergence(X&& x, Y&& targets) {
 /// `backward(cross_entropy<reduction::sum>(logits, targets) / all)`.
 template <operand Targets>
 GRADUS_OF_BUILD constexpr auto count_targets(const Targets& targets, long long ignore = -1) {
-  static_assert(std::is_integral_v<value_of_t<Targets>>, "count_targets(targets): targets must be integers");
-  if constexpr (std::is_integral_v<value_of_t<Targets>>) return cast<float>(sum(targets != ignore));
+  GRADUS_REQUIRE("count_targets(targets): targets must be integers", std::is_integral_v<value_of_t<Targets>>)
+  return cast<float>(sum(targets != ignore));
 }
 
 }  // namespace gradus

@@ -210,16 +210,12 @@ template <transpose Which = transpose{}, operand A, operand B>
 GRADUS_OF_BUILD constexpr auto matmul(A&& a, B&& b) {
   using sa = shape_of<A>;
   using sb = shape_of<B>;
-  static_assert(sa::rank >= 2 && sb::rank >= 2, "matmul(a, b): a and b need at least two axes");
-  if constexpr (sa::rank >= 2 && sb::rank >= 2) {
-    using rule = detail::matmul_rule<sa, sb, Which.a, Which.b>;
-    static_assert(detail::columns_equal_rows<rule::k, rule::k_right>,
-                  "matmul(a, b): columns of a must equal rows of b");
-    static_assert(rule::batches_equal,
-                  "matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix");
-    if constexpr (detail::columns_equal_rows<rule::k, rule::k_right> && rule::batches_equal)
-      return apply(op::matrix_product<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
-  }
+  using rule = detail::matmul_rule<sa, sb, Which.a, Which.b>;
+  GRADUS_REQUIRE("matmul(a, b): a and b need at least two axes", sa::rank >= 2 && sb::rank >= 2)
+  GRADUS_REQUIRE("matmul(a, b): columns of a must equal rows of b", detail::columns_equal_rows<rule::k, rule::k_right>)
+  GRADUS_REQUIRE("matmul(a, b): the leading axes of a and b must be equal, or b must be one matrix",
+                 rule::batches_equal)
+  return apply(op::matrix_product<Which.a, Which.b>{}, std::forward<A>(a), std::forward<B>(b));
 }
 
 /// y = x w + b: x [..., in], w [in, out], b [out] -> [..., out].
@@ -228,17 +224,12 @@ GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w, B&& b) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sb = shape_of<B>;
-  static_assert(sx::rank >= 1 && sw::rank == 2 && sb::rank == 1, "linear(x, w, b): w must have two axes and b one");
-  if constexpr (sx::rank >= 1 && sw::rank == 2 && sb::rank == 1) {
-    constexpr bool rows_fit = detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>;
-    constexpr bool bias_fits = detail::columns_of_w_equal_length_of_b<sw::extent_in_type(1), sb::extent_in_type(0)>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>,
-                  "linear(x, w, b): columns of x must equal rows of w");
-    static_assert(detail::columns_of_w_equal_length_of_b<sw::extent_in_type(1), sb::extent_in_type(0)>,
-                  "linear(x, w, b): columns of w must equal the length of b");
-    if constexpr (rows_fit && bias_fits)
-      return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
-  }
+  GRADUS_REQUIRE("linear(x, w, b): w must have two axes and b one", sx::rank >= 1 && sw::rank == 2 && sb::rank == 1)
+  GRADUS_REQUIRE("linear(x, w, b): columns of x must equal rows of w",
+                 detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>)
+  GRADUS_REQUIRE("linear(x, w, b): columns of w must equal the length of b",
+                 detail::columns_of_w_equal_length_of_b<sw::extent_in_type(1), sb::extent_in_type(0)>)
+  return apply(op::linear{}, std::forward<X>(x), std::forward<W>(w), std::forward<B>(b));
 }
 
 /// y = x w, without a bias: x [..., in], w [in, out] -> [..., out].
@@ -246,13 +237,10 @@ template <operand X, operand W>
 GRADUS_OF_BUILD constexpr auto linear(X&& x, W&& w) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
-  static_assert(sx::rank >= 2 && sw::rank == 2, "linear(x, w): w must have two axes, x at least two");
-  if constexpr (sx::rank >= 2 && sw::rank == 2) {
-    constexpr bool fits = detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>;
-    static_assert(detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>,
-                  "linear(x, w): columns of x must equal rows of w");
-    if constexpr (fits) return matmul(std::forward<X>(x), std::forward<W>(w));
-  }
+  GRADUS_REQUIRE("linear(x, w): w must have two axes, x at least two", sx::rank >= 2 && sw::rank == 2)
+  GRADUS_REQUIRE("linear(x, w): columns of x must equal rows of w",
+                 detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), sw::extent_in_type(0)>)
+  return matmul(std::forward<X>(x), std::forward<W>(w));
 }
 
 }  // namespace gradus

@@ -150,28 +150,26 @@ inline constexpr index_t classes_in_type = last_in_type<S>();
 template <reduction R, class X, class Targets, class... Weights>
 GRADUS_OF_BUILD constexpr auto nll_of(cross_entropy_options options, X&& x, const Targets& targets,
                                       const Weights&... weights) {
-  static_assert(is_floating<value_of_t<X>>, "nll_loss(x, targets): x must have floating-point elements");
-  static_assert(axis_is_not_bounded<classes_in_type<shape_of<X>>>,
-                "nll_loss, cross_entropy(x, targets): the last axis of x, the classes, is not upto<N>");
-  static_assert(
-      are_targets_of_rows<X, Targets>,
-      "nll_loss, cross_entropy(x, targets): targets must be integers in the shape of x without the last axis");
-  static_assert((is_weight_of_each_class<Weights, X> && ...),
-                "nll_loss, cross_entropy(x, targets, weights): weights must be one floating-point number per class");
-  if constexpr (is_floating<value_of_t<X>> && are_targets_of_rows<X, Targets> &&
-                axis_is_not_bounded<classes_in_type<shape_of<X>>> && (is_weight_of_each_class<Weights, X> && ...))
-    return apply(op::nll<R>{options}, std::forward<X>(x), targets, weights...);
+  GRADUS_REQUIRE("nll_loss(x, targets): x must have floating-point elements", is_floating<value_of_t<X>>)
+  GRADUS_REQUIRE("nll_loss, cross_entropy(x, targets): the last axis of x, the classes, is not upto<N>",
+                 axis_is_not_bounded<classes_in_type<shape_of<X>>>)
+  GRADUS_REQUIRE(
+      "nll_loss, cross_entropy(x, targets): targets must be integers in the shape of x without the last axis",
+      are_targets_of_rows<X, Targets>)
+  GRADUS_REQUIRE("nll_loss, cross_entropy(x, targets, weights): weights must be one floating-point number per class",
+                 (is_weight_of_each_class<Weights, X> && ...))
+  return apply(op::nll<R>{options}, std::forward<X>(x), targets, weights...);
 }
 template <reduction R, class X, class Targets, class... Weights>
 GRADUS_OF_BUILD constexpr auto class_loss(cross_entropy_options options, X&& logits, const Targets& targets,
                                           const Weights&... weights) {
   if (!(options.smoothing >= 0 && options.smoothing <= 1)) fail_smoothing(options.smoothing);
-  static_assert(axis_is_not_bounded<classes_in_type<shape_of<X>>>,
-                "cross_entropy(logits, targets): the last axis of logits, the classes, is not upto<N>");
+  GRADUS_REQUIRE("cross_entropy(logits, targets): the last axis of logits, the classes, is not upto<N>",
+                 axis_is_not_bounded<classes_in_type<shape_of<X>>>)
   if constexpr (are_probabilities<X, Targets>) {
     const double uniform = options.smoothing / static_cast<double>(columns_of<shape_of<X>>);
-    return reduce_loss<R>(sum<axes<-1>>(apply(op::map<functor::class_error>{{options.smoothing, uniform}},
-                                              log_softmax(std::forward<X>(logits)), targets, weights...)));
+    return reduce_loss<R>(sum<-1>(apply(op::map<functor::class_error>{{options.smoothing, uniform}},
+                                        log_softmax(std::forward<X>(logits)), targets, weights...)));
   } else {
     return nll_of<R>(options, log_softmax(std::forward<X>(logits)), targets, weights...);
   }

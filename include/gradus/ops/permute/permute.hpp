@@ -64,23 +64,17 @@ struct permute {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
-template <index_t... Order, operand X>
-GRADUS_OF_BUILD constexpr auto permute(X&& x) {
-  static_assert(is_permutation_of<shape_of<X>, Order...>,
-                "permute<order...>(x): the order must name each axis of x once");
-  if constexpr (is_permutation_of<shape_of<X>, Order...>) return apply(op::permute<Order...>{}, std::forward<X>(x));
-}
-
-// A negative axis does not compile.
 namespace detail {
-template <auto... Axes>
-inline constexpr bool axes_count_from_zero = ((Axes >= 0) && ...);
+template <class S, std::ptrdiff_t... Order>
+inline constexpr bool order_names_each_axis_once = is_permutation_of<S, axis_from_front<S::rank>(Order)...>;
 }  // namespace detail
-template <auto... Order, operand X>
-  requires((Order < 0) || ...)
-constexpr void permute(X&&) {
-  static_assert(detail::axes_count_from_zero<Order...>, "permute<order...>(x): axes count from 0, from the front");
+
+/// x with its axes in the given order: `permute<1, 0>(x)` is the transpose of a matrix, [a, b] -> [b, a].
+template <std::ptrdiff_t... Order, operand X>
+GRADUS_OF_BUILD constexpr auto permute(X&& x) {
+  GRADUS_REQUIRE("permute<order...>(x): the order must name each axis of x once",
+                 detail::order_names_each_axis_once<shape_of<X>, Order...>)
+  return apply(op::permute<detail::axis_from_front<shape_of<X>::rank>(Order)...>{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

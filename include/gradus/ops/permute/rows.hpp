@@ -1,7 +1,8 @@
 #pragma once
-// Reductions over any axes by a function that reduces the last one: the reduced axes move to the back and become one.
+// Functions of any axes by operations on the last one: the axes move to the back, where reduced ones become one.
 
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
@@ -64,6 +65,22 @@ GRADUS_OF_BUILD constexpr auto reduce_last(const Op& op, X&& x) {
   }();
   if constexpr (Keep) return apply(op::reshape<reduced_shape<S, Axes, true>>{}, std::move(y));
   else return y;
+}
+
+/// The permutation that exchanges an axis and the last one.
+template <index_t Axis, std::size_t... I>
+constexpr auto exchange_with_last(std::index_sequence<I...>) {
+  return op::permute<(I == Axis ? sizeof...(I) - 1 : I + 1 == sizeof...(I) ? Axis : I)...>{};
+}
+/// Applies `op`, which works along the last axis, along an axis: exchanges the two before and after.
+template <std::ptrdiff_t Axis, class Op, class X>
+GRADUS_OF_BUILD constexpr auto apply_along(const Op& op, X&& x) {
+  constexpr index_t rank = shape_of<X>::rank, axis = axis_from_front<rank>(Axis);
+  if constexpr (axis + 1 == rank) return apply(op, std::forward<X>(x));
+  else {
+    constexpr auto exchange = exchange_with_last<axis>(std::make_index_sequence<rank>{});
+    return apply(exchange, apply(op, apply(exchange, std::forward<X>(x))));
+  }
 }
 
 }  // namespace gradus::detail

@@ -175,32 +175,33 @@ inline constexpr bool outputs_fit = Outputs >= 1 && !is_bounded(Extent) && !is_b
 template <index_t Extent, pool_rule Rule>
 constexpr bool check_windows() {
   if constexpr (Rule.outputs != 0) {
-    static_assert(
-        outputs_fit<Extent, Rule.outputs>,
-        "adaptive pooling(x): there must be an output, and the extents of pooled axes are numbers, not upto<N>");
-    return outputs_fit<Extent, Rule.outputs>;
+    GRADUS_REQUIRE(
+        "adaptive pooling(x): there must be an output, and the extents of pooled axes are numbers, not upto<N>",
+        outputs_fit<Extent, Rule.outputs>)
+    return true;
   } else {
-    static_assert(window_fits<Extent, Rule.size, Rule.padding>,
-                  "pooling(x): a window must fit the padded axis, whose extent is a number, not upto<N>; padding is at "
-                  "most half of its size");
-    return window_fits<Extent, Rule.size, Rule.padding>;
+    GRADUS_REQUIRE(
+        "pooling(x): a window must fit the padded axis, whose extent is a number, not upto<N>; padding is at "
+        "most half of its size",
+        window_fits<Extent, Rule.size, Rule.padding>)
+    return true;
   }
+  return false;
 }
 template <template <pool_rule, pool_rule> class Op, pool_rule Rows, pool_rule Columns, class X>
 GRADUS_OF_BUILD constexpr auto pooled_2d(X&& x) {
   using s = shape_of<X>;
-  static_assert(s::rank == 4, "pooling(x): images have the axes [B, C, H, W]");
-  static_assert(is_floating<value_of_t<X>>, "pooling(x): x must have floating-point elements");
-  if constexpr (s::rank == 4 && is_floating<value_of_t<X>>)
-    if constexpr (check_windows<s::extent_in_type(2), Rows>() && check_windows<s::extent_in_type(3), Columns>())
-      return apply(Op<Rows, Columns>{}, std::forward<X>(x));
+  GRADUS_REQUIRE("pooling(x): images have the axes [B, C, H, W]", s::rank == 4)
+  GRADUS_REQUIRE("pooling(x): x must have floating-point elements", is_floating<value_of_t<X>>)
+  if constexpr (check_windows<s::extent_in_type(2), Rows>() && check_windows<s::extent_in_type(3), Columns>())
+    return apply(Op<Rows, Columns>{}, std::forward<X>(x));
 }
 // A sequence is an image of one row.
 template <template <pool_rule, pool_rule> class Op, pool_rule Rule, class X>
 GRADUS_OF_BUILD constexpr auto pooled_1d(X&& x) {
   using s = shape_of<X>;
-  static_assert(s::rank == 3, "pooling(x): sequences have the axes [B, C, L]");
-  if constexpr (s::rank == 3) {
+  GRADUS_REQUIRE("pooling(x): sequences have the axes [B, C, L]", s::rank == 3)
+  {
     constexpr index_t batch = s::extent_in_type(0), channels = s::extent_in_type(1), length = s::extent_in_type(2);
     constexpr pool_rule row = Rule.outputs == 0 ? pool_rule{} : rule_of_outputs(1);
     if constexpr (check_windows<length, Rule>())

@@ -55,12 +55,11 @@ struct prod {
 
 /// Product over the given axes; of integers, `bool` among them, an std::int64_t. Axes that are not the last ones are
 /// moved there by a copy. The gradient is right where elements are 0.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto prod(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "prod<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return detail::reduce_last<Axes, Keep>(op::prod{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto prod(X&& x, Keep = {}) {
+  GRADUS_REQUIRE("prod<axes...>(x): x has no such axis, or it is named twice",
+                 detail::axes_exist<axes<Axes...>, shape_of<X>::rank>)
+  return detail::reduce_last<axes<Axes...>, detail::keeps<Keep>>(op::prod{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

@@ -27,30 +27,24 @@ inline constexpr bool state_is_batch_by_rows_of_w = std::is_same_v<State, BatchB
 /// Checks shapes of gates, w and states; true if they fit.
 template <class Cell, class X, class W, class... States>
 constexpr bool check_recurrence() {
-  constexpr bool ranks = X::rank == 3 && W::rank == 2;
-  static_assert(ranks, "lstm(gates, w), gru(gates, w, b): gates must have three axes, [B, T, columns], and w two");
-  if constexpr (ranks) {
-    constexpr index_t width = W::extent_in_type(0), columns = W::extent_in_type(1);
-    static_assert(columns_of_w_are_gates_times_rows<columns, Cell::gates * width>,
-                  "lstm(gates, w), gru(gates, w, b): w must be [H, 4*H] for lstm, and [H, 3*H] for gru");
-    static_assert(columns_of_gates_equal_columns_of_w<X::extent_in_type(2), columns>,
-                  "lstm(gates, w), gru(gates, w, b): columns of gates must equal columns of w");
-    using state = shape<X::extent_in_type(0), width>;
-    static_assert((state_is_batch_by_rows_of_w<States, state> && ...),
-                  "lstm(gates, w, h, c), gru(gates, w, b, h): states must be [B, H]");
-    return columns == Cell::gates * width && X::extent_in_type(2) == columns && (std::is_same_v<States, state> && ...);
-  }
+  GRADUS_REQUIRE("lstm(gates, w), gru(gates, w, b): gates must have three axes, [B, T, columns], and w two",
+                 X::rank == 3 && W::rank == 2)
+  GRADUS_REQUIRE("lstm(gates, w), gru(gates, w, b): w must be [H, 4*H] for lstm, and [H, 3*H] for gru",
+                 columns_of_w_are_gates_times_rows<W::extent_in_type(1), Cell::gates * W::extent_in_type(0)>)
+  GRADUS_REQUIRE("lstm(gates, w), gru(gates, w, b): columns of gates must equal columns of w",
+                 columns_of_gates_equal_columns_of_w<X::extent_in_type(2), W::extent_in_type(1)>)
+  GRADUS_REQUIRE("lstm(gates, w, h, c), gru(gates, w, b, h): states must be [B, H]",
+                 (state_is_batch_by_rows_of_w<States, shape<X::extent_in_type(0), W::extent_in_type(0)>> && ...))
+  return true;
   return false;
 }
 template <class Cell, class X, class W, class B, class... States>
 constexpr bool check_recurrence_with_bias() {
   if constexpr (check_recurrence<Cell, X, W, States...>()) {
-    static_assert(B::rank == 1, "gru(gates, w, b): b must have one axis");
-    if constexpr (B::rank == 1) {
-      static_assert(columns_of_w_equal_length_of_b<W::extent_in_type(1), B::extent_in_type(0)>,
-                    "gru(gates, w, b): columns of w must equal the length of b");
-      return W::extent_in_type(1) == B::extent_in_type(0);
-    }
+    GRADUS_REQUIRE("gru(gates, w, b): b must have one axis", B::rank == 1)
+    GRADUS_REQUIRE("gru(gates, w, b): columns of w must equal the length of b",
+                   columns_of_w_equal_length_of_b<W::extent_in_type(1), B::extent_in_type(0)>)
+    return true;
   }
   return false;
 }

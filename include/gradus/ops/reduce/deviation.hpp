@@ -26,14 +26,13 @@ struct deviation { static constexpr std::string_view name = "deviation";
 }  // namespace functor
 
 /// Standard deviation of the population over the given axes: the root of variance(x). Its gradient is 0 where it is 0.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto standard_deviation(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "standard_deviation<axes<...>>(x): x has no such axis, or it is named twice");
-  static_assert(detail::has_floating_elements<value_of_t<X>>,
-                "standard_deviation(x): x must have floating-point elements");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
-    return apply(op::map<functor::deviation>{}, variance<Axes, Keep>(std::forward<X>(x)));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto standard_deviation(X&& x, Keep how = {}) {
+  GRADUS_REQUIRE("standard_deviation(x): x must have floating-point elements",
+                 detail::has_floating_elements<value_of_t<X>>)
+  GRADUS_REQUIRE("standard_deviation<axes...>(x): x has no such axis, or it is named twice",
+                 detail::axes_exist<axes<Axes...>, shape_of<X>::rank>)
+  return apply(op::map<functor::deviation>{}, variance<Axes...>(std::forward<X>(x), how));
 }
 
 }  // namespace gradus

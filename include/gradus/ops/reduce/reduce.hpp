@@ -1,7 +1,7 @@
 #pragma once
-// Reductions over any axes: sum, mean, max, min, argmax, argmin, variance. `axes<>` (the default) means every axis.
+// Reductions over any axes: sum, mean, max, min, argmax, argmin, variance. Without axes, over all.
 
-#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -198,145 +198,74 @@ struct variance {
 
 }  // namespace op::inline GRADUS_BUILD
 
+/// Passed after the operand, keeps each reduced axis as one of extent 1: `sum<1>(x, keep)` of [a, b] is [a, 1].
+struct keep_axes {};
+inline constexpr keep_axes keep{};
+
 namespace detail {
+struct drop_axes {};
+template <class Keep>
+inline constexpr bool keeps = std::is_same_v<Keep, keep_axes>;
+template <class... SecondArgument>
+inline constexpr bool axes_are_template_arguments =
+    ((keeps<SecondArgument> || std::is_same_v<SecondArgument, drop_axes>)&&...);
 template <class Axes, index_t Rank>
 inline constexpr bool axes_exist = Axes::valid(Rank) && Axes::different(Rank);
 template <class T>
 inline constexpr bool has_floating_elements = is_floating<T>;
+
+// Applies a reduction over the axes, if x has them.
+template <class Axes, class Keep, class Op, class X>
+GRADUS_OF_BUILD constexpr auto reduce(const Op& op, X&& x) {
+  GRADUS_REQUIRE("sum<axes...>(x) and other reductions: axes are template arguments, as in sum<0, -1>(x, keep)",
+                 detail::axes_are_template_arguments<Keep>)
+  GRADUS_REQUIRE("sum<axes...>(x) and other reductions: x has no such axis, or it is named twice",
+                 detail::axes_exist<Axes, shape_of<X>::rank>)
+  return apply(op, std::forward<X>(x));
+}
 }  // namespace detail
 
-/// Sum over the given axes: `sum<axes<0, 2>>(x)` of [a, b, c] is [b]; `sum<axes<1>, true>(x)` keeps the axis as 1. The
-/// sum of integers, bool among them, is an std::int64_t.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto sum(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "sum<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return apply(op::sum<Axes, Keep, false>{}, std::forward<X>(x));
+/// Sum over the given axes, which may count from the back; over all if none is given: `sum<0, 2>(x)` of [a, b, c] is
+/// [b]; `sum<1>(x, keep)` keeps the axis as 1. The sum of integers, bool among them, is an std::int64_t.
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto sum(X&& x, Keep = {}) {
+  return detail::reduce<axes<Axes...>, Keep>(op::sum<axes<Axes...>, detail::keeps<Keep>, false>{}, std::forward<X>(x));
 }
 /// Mean over the given axes.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto mean(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "mean<axes<...>>(x): x has no such axis, or it is named twice");
-  static_assert(detail::has_floating_elements<value_of_t<X>>, "mean(x): x must have floating-point elements");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
-    return apply(op::sum<Axes, Keep, true>{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto mean(X&& x, Keep = {}) {
+  GRADUS_REQUIRE("mean(x): x must have floating-point elements", detail::has_floating_elements<value_of_t<X>>)
+  return detail::reduce<axes<Axes...>, Keep>(op::sum<axes<Axes...>, detail::keeps<Keep>, true>{}, std::forward<X>(x));
 }
 /// Largest element over the given axes; NaN if there is one. The first of equal ones gets the gradient.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto max(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "max<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return apply(op::extremum<Axes, Keep, true>{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto max(X&& x, Keep = {}) {
+  return detail::reduce<axes<Axes...>, Keep>(op::extremum<axes<Axes...>, detail::keeps<Keep>, true>{},
+                                             std::forward<X>(x));
 }
 /// Smallest element over the given axes; NaN if there is one. The first of equal ones gets the gradient.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto min(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "min<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return apply(op::extremum<Axes, Keep, false>{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto min(X&& x, Keep = {}) {
+  return detail::reduce<axes<Axes...>, Keep>(op::extremum<axes<Axes...>, detail::keeps<Keep>, false>{},
+                                             std::forward<X>(x));
 }
 /// Row-major index (std::int32_t) of the first largest element over the given axes, or of the first NaN. No gradient.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "argmax<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return apply(op::place_of_extremum<Axes, Keep, true>{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto argmax(X&& x, Keep = {}) {
+  return detail::reduce<axes<Axes...>, Keep>(op::place_of_extremum<axes<Axes...>, detail::keeps<Keep>, true>{},
+                                             std::forward<X>(x));
 }
 /// Row-major index (std::int32_t) of the first smallest element over the given axes, or of the first NaN. No gradient.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto argmin(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "argmin<axes<...>>(x): x has no such axis, or it is named twice");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank>)
-    return apply(op::place_of_extremum<Axes, Keep, false>{}, std::forward<X>(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto argmin(X&& x, Keep = {}) {
+  return detail::reduce<axes<Axes...>, Keep>(op::place_of_extremum<axes<Axes...>, detail::keeps<Keep>, false>{},
+                                             std::forward<X>(x));
 }
 /// Population variance over the given axes: the mean squared difference from the mean.
-template <class Axes = axes<>, bool Keep = false, operand X>
-GRADUS_OF_BUILD constexpr auto variance(X&& x) {
-  static_assert(detail::axes_exist<Axes, shape_of<X>::rank>,
-                "variance<axes<...>>(x): x has no such axis, or it is named twice");
-  static_assert(detail::has_floating_elements<value_of_t<X>>, "variance(x): x must have floating-point elements");
-  if constexpr (detail::axes_exist<Axes, shape_of<X>::rank> && detail::has_floating_elements<value_of_t<X>>)
-    return apply(op::variance<Axes, Keep>{}, std::forward<X>(x));
-}
-
-// Axes as numbers, sum<0>(x) or sum(x, 0), do not compile. `auto`, so that the compiler prints the message first.
-namespace detail {
-template <auto... Axes>
-inline constexpr bool axes_are_a_type = sizeof...(Axes) == 0;
-template <class... Numbers>
-inline constexpr bool axes_are_in_the_type = sizeof...(Numbers) == 0;
-}  // namespace detail
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto sum(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto mean(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto max(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto min(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto argmax(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, auto... More, operand X>
-GRADUS_OF_BUILD constexpr auto variance(X&& x) {
-  static_assert(detail::axes_are_a_type<Axis, More...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto sum(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "sum<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto mean(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "mean<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto max(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "max<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto min(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "min<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto argmax(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "argmax<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
-}
-template <operand X, std::integral... Axes>
-  requires(sizeof...(Axes) > 0)
-GRADUS_OF_BUILD constexpr auto variance(X&& x, Axes...) {
-  static_assert(detail::axes_are_in_the_type<Axes...>, "variance<axes<0>>(x): axes are a type, gradus::axes<...>");
-  return tensor_of<X>(plain(x));
+template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
+GRADUS_OF_BUILD constexpr auto variance(X&& x, Keep = {}) {
+  GRADUS_REQUIRE("variance(x): x must have floating-point elements", detail::has_floating_elements<value_of_t<X>>)
+  return detail::reduce<axes<Axes...>, Keep>(op::variance<axes<Axes...>, detail::keeps<Keep>>{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

@@ -55,23 +55,20 @@ struct reshape {
 /// x with the shape [Extents...] of as many elements, row-major. Shares x's elements.
 template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
-  static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
-                "reshape<extents...>(x): the new shape must have as many elements as x");
-  static_assert(detail::keeps_a_bounded_axis<shape_of<X>, shape<Extents...>>,
-                "reshape<extents...>(x): x is bounded, so the new shape needs a bounded axis");
-  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size> &&
-                detail::keeps_a_bounded_axis<shape_of<X>, shape<Extents...>>)
-    return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
+  GRADUS_REQUIRE("reshape<extents...>(x): the new shape must have as many elements as x",
+                 detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
+  GRADUS_REQUIRE("reshape<extents...>(x): x is bounded, so the new shape needs a bounded axis",
+                 detail::keeps_a_bounded_axis<shape_of<X>, shape<Extents...>>)
+  return apply(op::reshape<shape<Extents...>>{}, std::forward<X>(x));
 }
 
 /// x with a bounded shape whose extents do not follow from x's: `reshape<upto<8>, upto<9>>(x, {2, 3})` of [upto<72>]
 /// with six elements. Shares x's elements. Throws error if `extents` have another number of elements.
 template <index_t... Extents, operand X>
 GRADUS_OF_BUILD constexpr auto reshape(X&& x, const extents_of<shape<Extents...>>& extents) {
-  static_assert(detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>,
-                "reshape<extents...>(x): the new shape must have as many elements as x");
-  if constexpr (detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
-    return apply(op::reshape<shape<Extents...>>{extents}, std::forward<X>(x));
+  GRADUS_REQUIRE("reshape<extents...>(x): the new shape must have as many elements as x",
+                 detail::elements_equal<shape_of<X>::size, shape<Extents...>::size>)
+  return apply(op::reshape<shape<Extents...>>{extents}, std::forward<X>(x));
 }
 
 /// The parameter p as a value of x's recording, for operations on parameters alone, whose results are otherwise plain
@@ -112,21 +109,18 @@ inline constexpr bool others_divide_elements = Elements % Others == 0;
 /// elements.
 template <auto... Extents, operand X>
   requires((Extents < 0) || ...)
-GRADUS_OF_BUILD constexpr auto reshape(X&& x) {  // the compiler prints the message first
-  static_assert(detail::one_extent_is_open<Extents...>,
-                "reshape<extents...>(x): one extent may be -1, which is inferred; the others must be at least 1");
-  if constexpr (!detail::one_extent_is_open<Extents...>) return tensor_of<X>(plain(x));
-  else {
+GRADUS_OF_BUILD constexpr auto reshape(X&& x) {
+  GRADUS_REQUIRE("reshape<extents...>(x): one extent may be -1, which is inferred; the others must be at least 1",
+                 detail::one_extent_is_open<Extents...>)
+  {
     using s = shape_of<X>;
     constexpr index_t elements = s::size;
     constexpr index_t others = ((Extents < 0 ? index_t{1} : detail::bound_of(static_cast<index_t>(Extents))) * ...);
     constexpr index_t bounded = ((Extents > 0 && detail::is_bounded(static_cast<index_t>(Extents)) ? 1 : 0) + ...);
     constexpr index_t open = elements / others + (s::bounded_axes > bounded ? detail::bounded_mark : 0);
-    static_assert(detail::others_divide_elements<elements, others>,
-                  "reshape<extents...>(x): the product of the other extents must divide the number of elements of x");
-    if constexpr (detail::others_divide_elements<elements, others>)
-      return reshape<(Extents < 0 ? open : static_cast<index_t>(Extents))...>(std::forward<X>(x));
-    else return tensor_of<X>(plain(x));
+    GRADUS_REQUIRE("reshape<extents...>(x): the product of the other extents must divide the number of elements of x",
+                   detail::others_divide_elements<elements, others>)
+    return reshape<(Extents < 0 ? open : static_cast<index_t>(Extents))...>(std::forward<X>(x));
   }
 }
 

@@ -75,17 +75,12 @@ template <operand X, operand W>
 GRADUS_OF_BUILD constexpr auto rms_norm(X&& x, W&& weight, double eps = 1e-5) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
-  static_assert(sx::rank >= 1 && sw::rank == 1, "rms_norm(x, weight): x needs an axis, weight has exactly one");
-  if constexpr (sx::rank >= 1 && sw::rank == 1) {
-    constexpr index_t columns = sx::extent_in_type(-1), length = sw::extent_in_type(0);
-    static_assert(detail::columns_equal_length_of_weight<columns, length>,
-                  "rms_norm(x, weight): columns of x must equal the length of weight");
-    constexpr bool floats = detail::have_floating_elements<value_of_t<X>, value_of_t<W>>;
-    static_assert(detail::have_floating_elements<value_of_t<X>, value_of_t<W>>,
-                  "rms_norm(x, weight): the operands must have floating-point elements");
-    if constexpr (columns == length && floats)
-      return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
-  }
+  GRADUS_REQUIRE("rms_norm(x, weight): x needs an axis, weight has exactly one", sx::rank >= 1 && sw::rank == 1)
+  GRADUS_REQUIRE("rms_norm(x, weight): columns of x must equal the length of weight",
+                 detail::columns_equal_length_of_weight<sx::extent_in_type(-1), sw::extent_in_type(0)>)
+  GRADUS_REQUIRE("rms_norm(x, weight): the operands must have floating-point elements",
+                 detail::have_floating_elements<value_of_t<X>, value_of_t<W>>)
+  return apply(op::rms_norm{eps}, std::forward<X>(x), std::forward<W>(weight));
 }
 
 }  // namespace gradus

@@ -118,15 +118,12 @@ inline constexpr bool heads_have_pairs = Heads > 0 && !is_bounded(Width) && Widt
 template <index_t Heads, operand X>
 GRADUS_OF_BUILD constexpr auto rope(X&& x, const rope_options& options = {}) {
   using s = shape_of<X>;
-  static_assert(s::rank >= 2, "rope<Heads>(x): x must have at least two axes, [..., T, Heads*D]");
-  static_assert(is_floating<value_of_t<X>>, "rope<Heads>(x): x must have floating-point elements");
-  if constexpr (s::rank >= 2 && is_floating<value_of_t<X>>) {
-    constexpr bool fits = detail::heads_have_pairs<s::extent_in_type(-1), Heads>;
-    static_assert(detail::heads_have_pairs<s::extent_in_type(-1), Heads>,
-                  "rope<Heads>(x): the last axis must be divisible by 2 * Heads");
-    if (!(options.base > 0)) detail::rope_rejects(options.base);
-    if constexpr (fits) return apply(op::rope<Heads>{options}, std::forward<X>(x));
-  }
+  if (!(options.base > 0)) detail::rope_rejects(options.base);
+  GRADUS_REQUIRE("rope<Heads>(x): x must have at least two axes, [..., T, Heads*D]", s::rank >= 2)
+  GRADUS_REQUIRE("rope<Heads>(x): x must have floating-point elements", is_floating<value_of_t<X>>)
+  GRADUS_REQUIRE("rope<Heads>(x): the last axis must be divisible by 2 * Heads",
+                 detail::heads_have_pairs<s::extent_in_type(-1), Heads>)
+  return apply(op::rope<Heads>{options}, std::forward<X>(x));
 }
 
 }  // namespace gradus

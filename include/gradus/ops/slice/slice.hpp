@@ -161,88 +161,65 @@ constexpr bool fits_beside() {
 template <class A, class B, index_t Axis>
 inline constexpr bool shapes_fit_beside = fits_beside<Axis, A, B>();
 
-template <index_t Axis, index_t First, index_t Count, index_t... Rest, class X>
-GRADUS_OF_BUILD constexpr auto split_from(const X& x);
-
 template <index_t Count>
 inline constexpr bool count_is_known = !is_bounded(Count);
-template <index_t Axis, index_t Count, class X>
+template <std::ptrdiff_t Axis, index_t Count, class X>
 GRADUS_OF_BUILD constexpr auto slice_at(X&& x, index_t first, index_t count) {
   using s = shape_of<X>;
-  static_assert(axis_exists<Axis, s::rank>, "slice<axis, count>(x, first): x has no such axis");
-  if constexpr (axis_exists<Axis, s::rank>) {
-    constexpr index_t most = bound_of(Count);
-    static_assert(ends_within<most, s::extents[Axis]> && most >= 1,
-                  "slice<axis, count>(x, first): count must be at least 1 and at most the extent of the axis");
-    if constexpr (most <= s::extents[Axis] && most >= 1) {
-      if (count == 0 || count > most || (count < most && !is_bounded(Count))) fail_extent(Axis, count, most);
-      return apply(op::slice<Axis, Count>{first, count}, std::forward<X>(x));
-    }
+  constexpr index_t axis = axis_from_front<s::rank>(Axis), most = bound_of(Count);
+  GRADUS_REQUIRE("slice<axis, count>(x, first): x has no such axis", axis_exists<axis, s::rank>)
+  GRADUS_REQUIRE("slice<axis, count>(x, first): count must be at least 1 and at most the extent of the axis",
+                 ends_within<most, s::extents[axis]> && most >= 1)
+  {
+    if (count == 0 || count > most || (count < most && !is_bounded(Count))) fail_extent(axis, count, most);
+    return apply(op::slice<axis, Count>{first, count}, std::forward<X>(x));
   }
 }
 }  // namespace detail
 
 /// Entries First .. First+Count-1 of x along Axis: [.., n, ..] -> [.., Count, ..].
-template <index_t Axis, index_t First, index_t Count, operand X>
+template <std::ptrdiff_t Axis, std::ptrdiff_t First, std::ptrdiff_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto slice(X&& x) {
   using s = shape_of<X>;
-  static_assert(detail::axis_exists<Axis, s::rank>, "slice<axis, first, count>(x): x has no such axis");
-  if constexpr (detail::axis_exists<Axis, s::rank>) {
-    static_assert(detail::ends_within<First + Count, s::extents[Axis]> && Count >= 1,
-                  "slice<axis, first, count>(x): first + count must be within the axis of x");
-    if constexpr (First + Count <= s::extents[Axis] && Count >= 1)
-      return apply(op::slice<Axis, Count>{First, Count}, std::forward<X>(x));
-  }
+  constexpr index_t axis = detail::axis_from_front<s::rank>(Axis), count = static_cast<index_t>(Count);
+  GRADUS_REQUIRE("slice<axis, first, count>(x): x has no such axis", detail::axis_exists<axis, s::rank>)
+  GRADUS_REQUIRE("slice<axis, first, count>(x): first and count must be positive", First >= 0 && Count >= 1)
+  GRADUS_REQUIRE("slice<axis, first, count>(x): first + count must be within the axis of x",
+                 detail::ends_within<First + count, s::extents[axis]>)
+  return apply(op::slice<axis, count>{First, count}, std::forward<X>(x));
 }
 
 /// Count entries of x along Axis from the run-time index `first` on: [.., n, ..] -> [.., Count, ..]. Throws error if
 /// they are not all within the axis. A step_graph repeats the `first` of the captured step.
 template <std::ptrdiff_t Axis, std::ptrdiff_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first) {
-  constexpr auto axis = static_cast<index_t>(Axis), count = static_cast<index_t>(Count);
-  static_assert(detail::count_is_known<count>,
-                "slice<axis, count>(x, first): count is bounded; slice(x, first, count)");
-  return detail::slice_at<axis, count>(std::forward<X>(x), first, count);
+  GRADUS_REQUIRE("slice<axis, count>(x, first): count is bounded; slice(x, first, count)",
+                 detail::count_is_known<static_cast<index_t>(Count)>)
+  return detail::slice_at<Axis, static_cast<index_t>(Count)>(std::forward<X>(x), first, static_cast<index_t>(Count));
 }
 /// `count` entries of x along Axis from the run-time index `first` on: `slice<0, upto<64>>(x, first, count)`. If Count
 /// is a number, `count` must be it. Throws error if the entries are not all within the axis, or `count` is 0 or above
 /// its bound.
-template <index_t Axis, index_t Count, operand X>
+template <std::ptrdiff_t Axis, index_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto slice(X&& x, index_t first, index_t count) {
   return detail::slice_at<Axis, Count>(std::forward<X>(x), first, count);
 }
 
 /// Concatenates the operands along Axis: [.., n1, ..], [.., n2, ..], ... -> [.., n1 + n2 + ..., ..].
-template <index_t Axis, operand X, operand... Xs>
+template <std::ptrdiff_t Axis, operand X, operand... Xs>
 GRADUS_OF_BUILD constexpr auto concat(X&& x, Xs&&... xs) {
   using s = shape_of<X>;
-  static_assert(detail::axis_exists<Axis, s::rank>, "concat<axis>(a, b, ...): a has no such axis");
-  if constexpr (detail::axis_exists<Axis, s::rank>) {
-    static_assert((detail::shapes_fit_beside<s, shape_of<Xs>, Axis> && ...),
-                  "concat<axis>(a, b, ...): the shapes must be equal on every other axis");
-    static_assert((std::is_same_v<value_of_t<X>, value_of_t<Xs>> && ...),
-                  "concat<axis>(a, b, ...): the element types must be equal");
-    if constexpr ((detail::shapes_fit_beside<s, shape_of<Xs>, Axis> && ...) &&
-                  (std::is_same_v<value_of_t<X>, value_of_t<Xs>> && ...))
-      return apply(op::concat<Axis>{}, std::forward<X>(x), std::forward<Xs>(xs)...);
-  }
-}
-
-/// Splits x along Axis into parts of the given sizes, which add up to its extent; returns a std::tuple.
-template <index_t Axis, index_t... Sizes, operand X>
-GRADUS_OF_BUILD constexpr auto split(X&& x) {
-  using s = shape_of<X>;
-  static_assert(detail::axis_exists<Axis, s::rank>, "split<axis, sizes...>(x): x has no such axis");
-  if constexpr (detail::axis_exists<Axis, s::rank>) {
-    constexpr bool whole = detail::elements_equal_extent<(Sizes + ... + index_t{0}), s::extents[Axis]>;
-    static_assert(detail::elements_equal_extent<(Sizes + ... + index_t{0}), s::extents[Axis]>,
-                  "split<axis, sizes...>(x): the sizes must add up to the axis of x");
-    if constexpr (whole) return detail::split_from<Axis, 0, Sizes...>(x);
-  }
+  constexpr index_t axis = detail::axis_from_front<s::rank>(Axis);
+  GRADUS_REQUIRE("concat<axis>(a, b, ...): a has no such axis", detail::axis_exists<axis, s::rank>)
+  GRADUS_REQUIRE("concat<axis>(a, b, ...): the shapes must be equal on every other axis",
+                 (detail::shapes_fit_beside<s, shape_of<Xs>, axis> && ...))
+  GRADUS_REQUIRE("concat<axis>(a, b, ...): the element types must be equal",
+                 (std::is_same_v<value_of_t<X>, value_of_t<Xs>> && ...))
+  return apply(op::concat<axis>{}, std::forward<X>(x), std::forward<Xs>(xs)...);
 }
 
 namespace detail {
-template <index_t Axis, index_t First, index_t Count, index_t... Rest, class X>
+template <std::ptrdiff_t Axis, std::ptrdiff_t First, std::ptrdiff_t Count, std::ptrdiff_t... Rest, class X>
 GRADUS_OF_BUILD constexpr auto split_from(const X& x) {
   auto part = std::make_tuple(slice<Axis, First, Count>(x));
   if constexpr (sizeof...(Rest) == 0) return part;
@@ -250,27 +227,16 @@ GRADUS_OF_BUILD constexpr auto split_from(const X& x) {
 }
 }  // namespace detail
 
-// A negative axis, position or size does not compile.
-namespace detail {
-template <auto... Numbers>
-inline constexpr bool numbers_are_not_negative = ((Numbers >= 0) && ...);
-}  // namespace detail
-template <auto Axis, auto First, auto Count, operand X>
-  requires(Axis < 0 || First < 0 || Count < 0)
-constexpr void slice(X&&) {
-  static_assert(detail::numbers_are_not_negative<Axis, First, Count>,
-                "slice<axis, first, count>(x): axes and positions count from 0, from the front");
-}
-template <auto Axis, operand X, operand... Xs>
-  requires(Axis < 0)
-constexpr void concat(X&&, Xs&&...) {
-  static_assert(detail::numbers_are_not_negative<Axis>, "concat<axis>(a, b, ...): axes count from 0, from the front");
-}
-template <auto Axis, auto... Sizes, operand X>
-  requires(Axis < 0 || ((Sizes < 0) || ...))
-constexpr void split(X&&) {
-  static_assert(detail::numbers_are_not_negative<Axis, Sizes...>,
-                "split<axis, sizes...>(x): axes count from 0, from the front, and sizes are at least 1");
+/// Splits x along Axis into parts of the given sizes, which add up to its extent; returns a std::tuple.
+template <std::ptrdiff_t Axis, std::ptrdiff_t... Sizes, operand X>
+GRADUS_OF_BUILD constexpr auto split(X&& x) {
+  using s = shape_of<X>;
+  constexpr index_t axis = detail::axis_from_front<s::rank>(Axis);
+  GRADUS_REQUIRE("split<axis, sizes...>(x): x has no such axis", detail::axis_exists<axis, s::rank>)
+  GRADUS_REQUIRE("split<axis, sizes...>(x): sizes must be at least 1", ((Sizes >= 1) && ...))
+  GRADUS_REQUIRE("split<axis, sizes...>(x): the sizes must add up to the axis of x",
+                 detail::elements_equal_extent<(static_cast<index_t>(Sizes) + ... + index_t{0}), s::extents[axis]>)
+  return detail::split_from<Axis, 0, Sizes...>(x);
 }
 
 }  // namespace gradus

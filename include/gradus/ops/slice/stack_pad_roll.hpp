@@ -123,14 +123,12 @@ inline constexpr bool counts_are_not_negative = ((Counts >= 0) && ...);
 template <std::ptrdiff_t Axis, operand X, operand... Xs>
 GRADUS_OF_BUILD constexpr auto stack(X&& x, Xs&&... xs) {
   using s = shape_of<X>;
-  constexpr auto axis = static_cast<index_t>(Axis);
-  static_assert(detail::axis_exists<axis, s::rank + 1>, "stack<axis>(a, b, ...): the result has no such axis");
-  static_assert((detail::stacked_shapes_are_equal<s, shape_of<Xs>> && ...),
-                "stack<axis>(a, b, ...): the shapes must be equal; concat<axis> joins others");
-  if constexpr (detail::axis_exists<axis, s::rank + 1> && (detail::stacked_shapes_are_equal<s, shape_of<Xs>> && ...)) {
-    const op::reshape<typename detail::insert_rule<s, axis>::type> insert;
-    return concat<axis>(apply(insert, std::forward<X>(x)), apply(insert, std::forward<Xs>(xs))...);
-  }
+  constexpr index_t axis = detail::axis_from_front<s::rank + 1>(Axis);
+  GRADUS_REQUIRE("stack<axis>(a, b, ...): the result has no such axis", detail::axis_exists<axis, s::rank + 1>)
+  GRADUS_REQUIRE("stack<axis>(a, b, ...): the shapes must be equal; concat<axis> joins others",
+                 (detail::stacked_shapes_are_equal<s, shape_of<Xs>> && ...))
+  return concat<Axis>(apply(op::reshape<typename detail::insert_rule<s, axis>::type>{}, std::forward<X>(x)),
+                      apply(op::reshape<typename detail::insert_rule<s, axis>::type>{}, std::forward<Xs>(xs))...);
 }
 
 /// x with Before and After entries of `value` around Axis: [.., n, ..] -> [.., Before + n + After, ..].
@@ -138,24 +136,22 @@ template <std::ptrdiff_t Axis, std::ptrdiff_t Before, std::ptrdiff_t After, oper
 GRADUS_OF_BUILD constexpr auto pad(X&& x, double value = 0) {
   using s = shape_of<X>;
   using T = value_of_t<X>;
-  constexpr auto axis = static_cast<index_t>(Axis);
-  constexpr bool counts = detail::counts_are_not_negative<Before, After>;
-  static_assert(detail::axis_exists<axis, s::rank>, "pad<axis, before, after>(x, value): x has no such axis");
-  static_assert(detail::counts_are_not_negative<Before, After>,
-                "pad<axis, before, after>(x, value): before and after must be at least 0; slice removes entries");
-  if constexpr (detail::axis_exists<axis, s::rank> && counts)
-    return apply(op::pad<axis, static_cast<index_t>(Before), static_cast<index_t>(After), T>{static_cast<T>(
-                     static_cast<compute_type<T>>(value))},
-                 std::forward<X>(x));
+  constexpr index_t axis = detail::axis_from_front<s::rank>(Axis);
+  GRADUS_REQUIRE("pad<axis, before, after>(x, value): x has no such axis", detail::axis_exists<axis, s::rank>)
+  GRADUS_REQUIRE("pad<axis, before, after>(x, value): before and after must be at least 0; slice removes entries",
+                 detail::counts_are_not_negative<Before, After>)
+  return apply(op::pad<axis, static_cast<index_t>(Before), static_cast<index_t>(After), T>{static_cast<T>(
+                   static_cast<compute_type<T>>(value))},
+               std::forward<X>(x));
 }
 
 /// x with its entries moved `shift` places along Axis, around its end: entry i becomes entry (i + shift) mod n.
 template <std::ptrdiff_t Axis, operand X>
 GRADUS_OF_BUILD constexpr auto roll(X&& x, std::ptrdiff_t shift) {
   using s = shape_of<X>;
-  constexpr auto axis = static_cast<index_t>(Axis);
-  static_assert(detail::axis_exists<axis, s::rank>, "roll<axis>(x, shift): x has no such axis");
-  if constexpr (detail::axis_exists<axis, s::rank>) return apply(op::roll<axis>{shift}, std::forward<X>(x));
+  constexpr index_t axis = detail::axis_from_front<s::rank>(Axis);
+  GRADUS_REQUIRE("roll<axis>(x, shift): x has no such axis", detail::axis_exists<axis, s::rank>)
+  return apply(op::roll<axis>{shift}, std::forward<X>(x));
 }
 
 }  // namespace gradus

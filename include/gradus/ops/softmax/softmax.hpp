@@ -8,14 +8,16 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../permute/rows.hpp"
+#include "../reduce/reduce.hpp"
 
 namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
 /// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)); of the logarithm,
-/// dx
-/// = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
+/// dx =
+/// dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
@@ -60,51 +62,22 @@ struct softmax {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// e^x / sum(e^x) along the last axis, without overflow: [..., n] -> [..., n].
-template <operand X>
+/// e^x / sum(e^x) along an axis, without overflow: [..., n] -> [..., n]. An axis that is not the last one is moved there
+/// by a copy, and back.
+template <std::ptrdiff_t Axis = -1, operand X>
 GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
-  static_assert(shape_of<X>::rank >= 1, "softmax(x): x needs at least one axis");
-  static_assert(is_floating<value_of_t<X>>, "softmax(x): x must have floating-point elements");
-  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)
-    return apply(op::softmax<false>{}, std::forward<X>(x));
+  GRADUS_REQUIRE("softmax(x): x needs at least one axis", shape_of<X>::rank >= 1)
+  GRADUS_REQUIRE("softmax<axis>(x): x has no such axis", detail::axes_exist<axes<Axis>, shape_of<X>::rank>)
+  GRADUS_REQUIRE("softmax(x): x must have floating-point elements", is_floating<value_of_t<X>>)
+  return detail::apply_along<Axis>(op::softmax<false>{}, std::forward<X>(x));
 }
-/// x - log(sum(e^x)) along the last axis, without overflow: [..., n] -> [..., n].
-template <operand X>
+/// x - log(sum(e^x)) along an axis, without overflow: [..., n] -> [..., n]; axes as softmax's.
+template <std::ptrdiff_t Axis = -1, operand X>
 GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
-  static_assert(shape_of<X>::rank >= 1, "log_softmax(x): x needs at least one axis");
-  static_assert(is_floating<value_of_t<X>>, "log_softmax(x): x must have floating-point elements");
-  if constexpr (shape_of<X>::rank >= 1 && is_floating<value_of_t<X>>)
-    return apply(op::softmax<true>{}, std::forward<X>(x));
-}
-
-// softmax<axes<0>>(x) and softmax<0>(x) do not compile. `auto`, so that the compiler prints the message first.
-namespace detail {
-template <class Axes>
-inline constexpr bool works_along_the_last_axis_only = false;
-template <auto Axis>
-struct axis {};
-}  // namespace detail
-template <class Axes, operand X>
-  requires(!operand<Axes>)
-GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
-  static_assert(detail::works_along_the_last_axis_only<Axes>,
-                "softmax(x): works along the last axis only; permute x first");
-  return tensor_of<X>(plain(x));
-}
-template <class Axes, operand X>
-  requires(!operand<Axes>)
-GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
-  static_assert(detail::works_along_the_last_axis_only<Axes>,
-                "log_softmax(x): works along the last axis only; permute x first");
-  return tensor_of<X>(plain(x));
-}
-template <auto Axis, operand X>
-GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
-  return softmax<detail::axis<Axis>>(x);
-}
-template <auto Axis, operand X>
-GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
-  return log_softmax<detail::axis<Axis>>(x);
+  GRADUS_REQUIRE("log_softmax(x): x needs at least one axis", shape_of<X>::rank >= 1)
+  GRADUS_REQUIRE("log_softmax<axis>(x): x has no such axis", detail::axes_exist<axes<Axis>, shape_of<X>::rank>)
+  GRADUS_REQUIRE("log_softmax(x): x must have floating-point elements", is_floating<value_of_t<X>>)
+  return detail::apply_along<Axis>(op::softmax<true>{}, std::forward<X>(x));
 }
 
 }  // namespace gradus

@@ -79,23 +79,19 @@ inline constexpr bool count_is_within = Count >= 1 && static_cast<index_t>(Count
 template <sort_order Order = sort_order::ascending, operand X>
 GRADUS_OF_BUILD constexpr auto argsort(X&& x) {
   using s = shape_of<X>;
-  static_assert(detail::has_a_last_axis<s::rank>, "argsort(x): x needs at least one axis");
-  if constexpr (s::rank >= 1) {
-    static_assert(detail::places_fit_in_32_bits<columns_of<s>>, "argsort(x): an index must fit in 32 bits");
-    if constexpr (detail::places_fit_in_32_bits<columns_of<s>>)
-      return apply(op::argsort<Order, s::extent_in_type(-1)>{}, std::forward<X>(x));
-  }
+  GRADUS_REQUIRE("argsort(x): x needs at least one axis", detail::has_a_last_axis<s::rank>)
+  GRADUS_REQUIRE("argsort(x): an index must fit in 32 bits", detail::places_fit_in_32_bits<columns_of<s>>)
+  return apply(op::argsort<Order, s::extent_in_type(-1)>{}, std::forward<X>(x));
 }
 
 /// x sorted along its last axis; equal elements keep their order. Throws error if an element is NaN (on the CPU; on a
 /// GPU NaN is larger than all numbers).
 template <sort_order Order = sort_order::ascending, operand X>
 GRADUS_OF_BUILD constexpr auto sort(X&& x) {
-  using s = shape_of<X>;
-  static_assert(detail::has_a_last_axis<s::rank>, "sort(x): x needs at least one axis");
-  if constexpr (s::rank >= 1) {
+  GRADUS_REQUIRE("sort(x): x needs at least one axis", detail::has_a_last_axis<shape_of<X>::rank>)
+  {
     auto at = argsort<Order>(x);
-    return gather<static_cast<std::ptrdiff_t>(s::rank) - 1>(std::forward<X>(x), std::move(at));
+    return gather<-1>(std::forward<X>(x), std::move(at));
   }
 }
 
@@ -105,16 +101,14 @@ GRADUS_OF_BUILD constexpr auto sort(X&& x) {
 template <std::ptrdiff_t Count, operand X>
 GRADUS_OF_BUILD constexpr auto topk(X&& x) {
   using s = shape_of<X>;
-  static_assert(detail::has_a_last_axis<s::rank>, "topk<count>(x): x needs at least one axis");
-  if constexpr (s::rank >= 1) {
-    constexpr bool fits = detail::count_is_within<Count, columns_of<s>> && detail::places_fit_in_32_bits<columns_of<s>>;
-    static_assert(detail::count_is_within<Count, columns_of<s>>,
-                  "topk<count>(x): count must be at least 1 and at most the last extent of x");
-    if constexpr (fits) {
-      auto at = apply(op::argsort<sort_order::descending, static_cast<index_t>(Count)>{}, x);
-      auto values = gather<static_cast<std::ptrdiff_t>(s::rank) - 1>(std::forward<X>(x), at);
-      return std::pair{std::move(values), std::move(at)};
-    }
+  GRADUS_REQUIRE("topk<count>(x): x needs at least one axis", detail::has_a_last_axis<s::rank>)
+  GRADUS_REQUIRE("topk<count>(x): count must be at least 1 and at most the last extent of x",
+                 detail::count_is_within<Count, columns_of<s>>)
+  GRADUS_REQUIRE("topk<count>(x): an index must fit in 32 bits", detail::places_fit_in_32_bits<columns_of<s>>)
+  {
+    auto at = apply(op::argsort<sort_order::descending, static_cast<index_t>(Count)>{}, x);
+    auto values = gather<-1>(std::forward<X>(x), at);
+    return std::pair{std::move(values), std::move(at)};
   }
 }
 

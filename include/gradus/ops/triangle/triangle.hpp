@@ -72,14 +72,14 @@ inline constexpr bool has_rows_and_columns = Rank >= 2;
 /// The matrices of the last two axes of x with 0 above the diagonal number Diagonal (0: the main one, 1: right of it).
 template <std::ptrdiff_t Diagonal = 0, operand X>
 GRADUS_OF_BUILD constexpr auto tril(X&& x) {
-  static_assert(detail::has_rows_and_columns<shape_of<X>::rank>, "tril<diagonal>(x): x needs at least two axes");
-  if constexpr (shape_of<X>::rank >= 2) return apply(op::triangle<false>{Diagonal}, std::forward<X>(x));
+  GRADUS_REQUIRE("tril<diagonal>(x): x needs at least two axes", detail::has_rows_and_columns<shape_of<X>::rank>)
+  return apply(op::triangle<false>{Diagonal}, std::forward<X>(x));
 }
 /// The matrices of the last two axes of x with 0 below the diagonal number Diagonal (0: the main one, 1: right of it).
 template <std::ptrdiff_t Diagonal = 0, operand X>
 GRADUS_OF_BUILD constexpr auto triu(X&& x) {
-  static_assert(detail::has_rows_and_columns<shape_of<X>::rank>, "triu<diagonal>(x): x needs at least two axes");
-  if constexpr (shape_of<X>::rank >= 2) return apply(op::triangle<true>{Diagonal}, std::forward<X>(x));
+  GRADUS_REQUIRE("triu<diagonal>(x): x needs at least two axes", detail::has_rows_and_columns<shape_of<X>::rank>)
+  return apply(op::triangle<true>{Diagonal}, std::forward<X>(x));
 }
 
 }  // namespace gradus
