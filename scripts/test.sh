@@ -3,7 +3,8 @@
 #
 #   scripts/test.sh [--preset NAME] [--only REGEX | --quick] [--jobs N]
 #
-#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage
+#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v2, x86-64-v3, aarch64 or
+#                   coverage
 #   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --quick         build and run only what finds most mistakes in an operation or below it: unit tests from core to
 #                   ops, gradients, messages about shapes, and layers
@@ -37,9 +38,9 @@ status=0
 [[ "" =~ $only ]] || status=$?
 [[ $status -lt 2 ]] || fail "--only: '$only' is not a regular expression"
 case $preset in
-  release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v3 | aarch64 | coverage) ;;
+  release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v2 | x86-64-v3 | aarch64 | coverage) ;;
   *) fail "no preset '$preset':" \
-    "release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v3, aarch64 or coverage" ;;
+    "release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v2, x86-64-v3, aarch64 or coverage" ;;
 esac
 if [[ -z $jobs ]]; then
   # A translation unit of templates may take 1.5 GB.

@@ -1,9 +1,10 @@
 // The operations, forward and backward, each on one telling shape: time, GB/s, GFLOP/s, and the share of what this
-// machine can do: of its memory bandwidth or of its GEMM rate, whichever is nearer. Bytes and FLOPs are those that each
-// operation's own cost names. Operands are 64 MiB in float, well beyond a core's caches, except where an operation
+// machine can do: of its memory bandwidth or of its GEMM rate, whichever is nearer. Bytes and FLOPs are those
+// of a profile. Operands are 64 MiB in float, well beyond a core's caches, except where an operation
 // computes long on each element. Rows of bf16 have /bf16 behind their name.
 #include <algorithm>
 #include <cstdint>
+#include <gradus/report/profile.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -82,9 +83,30 @@ void add(bench_world& w, const std::string& name, gr::cost forward, gr::cost bac
     });
 }
 
+/// The work of f(x...) in a phase, as a profile says: on plain tensors, or recorded on the tape.
+template <class F, class... Xs>
+gr::cost work_of(bench_world& w, gr::phase when, bool recorded, F f, const Xs&... xs) {
+  gr::profiler profiler;
+  w.ctx.observe(&profiler);
+  if (recorded) {
+    const auto y = f(traced_input(w.tape, xs)...);
+    seed(w, y);
+    w.tape.unwind();
+    w.tape.clear();
+  } else {
+    (void)f(xs...);
+  }
+  w.ctx.observe(nullptr);
+  gr::cost sum;
+  for (const auto& e : profiler.entries())
+    if (e.phase == when) sum = sum + e.work;
+  return sum;
+}
+
 /// Registers name/recorded: forward on the tape, of an operation that does more there than on plain tensors.
 template <class F, class... Xs>
-void add_recorded(bench_world& w, const std::string& name, gr::cost c, F f, Xs... xs) {
+void add_recorded(bench_world& w, const std::string& name, F f, Xs... xs) {
+  const gr::cost c = work_of(w, gr::phase::forward, true, f, xs...);
   bench::add_row(w.peak, name + w.type + "/recorded", static_cast<double>(c.bytes()), static_cast<double>(c.flops),
                  [=, &w] {
                    return bench::best_of([&] {
@@ -98,17 +120,18 @@ void add_recorded(bench_world& w, const std::string& name, gr::cost c, F f, Xs..
                  });
 }
 
-/// As add(), with the cost read off the operation's type.
-template <class Op, class F, class... Xs>
+/// As add(), with the work that a profile says.
+template <class F, class... Xs>
 void add_op(bench_world& w, const std::string& name, F f, Xs... xs) {
-  gr::cost backward{};
-  if constexpr (requires { Op::template backward_cost<Xs...>(); }) backward = Op::template backward_cost<Xs...>();
-  add(w, name, Op::template forward_cost<Xs...>(), backward, f, xs...);
+  const gr::cost backward = gr::is_floating<typename decltype(f(xs...))::value_type>
+                                ? work_of(w, gr::phase::backward, true, f, xs...)
+                                : gr::cost{};
+  add(w, name, work_of(w, gr::phase::forward, false, f, xs...), backward, f, xs...);
 }
 
 template <class Functor, class... Xs>
 void add_map(bench_world& w, const std::string& name, Functor functor, Xs... xs) {
-  add_op<gr::op::map<Functor>>(
+  add_op(
       w, name, [functor](auto&&... x) { return gr::map(functor, x...); }, xs...);
 }
 
@@ -122,11 +145,9 @@ void register_ops(bench_world& w) {
   const auto row = w.random<T, gr::shape<2048>>();
   const auto little = w.random<T, small>();
   namespace fn = gr::functor;
+  const auto addition = [](auto&&... p) { return gr::map(fn::add{}, p...); };
   // Its gradient is the result's own, handed on: nothing to measure.
-  using addition = gr::op::map<fn::add>;
-  add(
-      w, "add", addition::forward_cost<decltype(x), decltype(y)>(), {},
-      [](auto&&... p) { return gr::map(fn::add{}, p...); }, x, y);
+  add(w, "add", work_of(w, gr::phase::forward, false, addition, x, y), {}, addition, x, y);
   add_map(w, "add_row", fn::add{}, x, row);
   add_map(w, "subtract", fn::subtract{}, x, y);
   add_map(w, "multiply", fn::multiply{}, x, y);
@@ -153,84 +174,79 @@ void register_ops(bench_world& w) {
   add_map(w, "clamp", fn::clamp{0.6, 1.2}, x);
   add_map(w, "where", fn::where{}, x, x, y);
 
-  add_op<gr::op::sum<gr::axes<>, false, false>>(
+  add_op(
       w, "sum_all", [](auto&& a) { return gr::sum(a); }, x);
-  add_op<gr::op::sum<gr::axes<-1>, false, false>>(
+  add_op(
       w, "sum_rows", [](auto&& a) { return gr::sum<-1>(a); }, x);
-  add_op<gr::op::sum<gr::axes<0>, false, false>>(
+  add_op(
       w, "sum_columns", [](auto&& a) { return gr::sum<0>(a); }, x);
-  add_op<gr::op::sum<gr::axes<-1>, false, true>>(
+  add_op(
       w, "mean_rows", [](auto&& a) { return gr::mean<-1>(a); }, x);
-  add_op<gr::op::extremum<gr::axes<-1>, false, true>>(
+  add_op(
       w, "max_rows", [](auto&& a) { return gr::max<-1>(a); }, x);
-  add_op<gr::op::extremum<gr::axes<-1>, false, false>>(
+  add_op(
       w, "min_rows", [](auto&& a) { return gr::min<-1>(a); }, x);
-  add_op<gr::op::place_of_extremum<gr::axes<-1>, false, true>>(
+  add_op(
       w, "argmax_rows", [](auto&& a) { return gr::argmax<-1>(a); }, x);
-  add_op<gr::op::variance<gr::axes<-1>, false>>(
+  add_op(
       w, "variance_rows", [](auto&& a) { return gr::variance<-1>(a); }, x);
-  add_op<gr::op::softmax<false>>(
+  add_op(
       w, "softmax", [](auto&& a) { return gr::softmax(a); }, x);
-  add_op<gr::op::softmax<true>>(
+  add_op(
       w, "log_softmax", [](auto&& a) { return gr::log_softmax(a); }, x);
-  add_op<gr::op::layer_norm>(
+  add_op(
       w, "layer_norm", [](auto&& a, auto&& g, auto&& b) { return gr::layer_norm(a, g, b); }, x, row, row);
-  add_op<gr::op::rms_norm>(
+  add_op(
       w, "rms_norm", [](auto&& a, auto&& g) { return gr::rms_norm(a, g); }, x, row);
-  add_op<gr::op::permute<1, 0>>(
+  add_op(
       w, "permute", [](auto&& a) { return gr::permute<1, 0>(a); }, x);
-  add_op<gr::op::slice<1, 1024>>(
+  add_op(
       w, "slice", [](auto&& a) { return gr::slice<1, 512, 1024>(a); }, x);
   // Three slices; reshape is not here: it shares its operand's elements, and its gradient shares too.
   const gr::cost all_of_x{.flops = 0, .bytes_read = x.bytes, .bytes_written = x.bytes};
   add(
       w, "split", all_of_x, all_of_x, [](auto&& a) { return gr::split<1, 512, 512, 1024>(a); }, x);
-  add_op<gr::op::concat<1>>(
+  add_op(
       w, "concat", [](auto&& a, auto&& b) { return gr::concat<1>(a, b); }, x, y);
   // On a plain tensor it does nothing.
-  using dropped = gr::op::dropout;
   const auto drop = [](auto&& p) { return gr::dropout(p, 0.1); };
-  add_recorded(w, "dropout", dropped::forward_cost<decltype(x)>(), drop, x);
-  add(w, "dropout", {}, dropped::backward_cost<decltype(x)>(), drop, x);
+  add_recorded(w, "dropout", drop, x);
+  add(w, "dropout", {}, work_of(w, gr::phase::backward, true, drop, x), drop, x);
 
   const auto a = w.random<T, gr::shape<1024, 768>>();
   const auto m = w.random<T, gr::shape<768, 3072>>();
   const auto bias = w.random<T, gr::shape<3072>>();
-  add_op<gr::op::matrix_product<false, false>>(
+  add_op(
       w, "matmul", [](auto&& p, auto&& q) { return gr::matmul(p, q); }, a, m);
-  add_op<gr::op::linear>(
+  add_op(
       w, "linear", [](auto&& p, auto&& q, auto&& r) { return gr::linear(p, q, r); }, a, m, bias);
 
   const auto tokens = w.ids<gr::shape<64, 512>>(50257);
   const auto table = w.random<T, gr::shape<50304, 256>>();
-  add_op<gr::op::embedding>(
+  add_op(
       w, "embedding", [](auto&& t, auto&& e) { return gr::embedding(t, e); }, tokens, table);
   const auto qkv = w.random<T, gr::shape<8, 512, 3 * 384>>();
-  using attention = gr::op::causal_attention<6>;
-  add_op<attention>(
+  add_op(
       w, "causal_attention", [](auto&& t) { return gr::causal_attention<6>(t); }, qkv);
   const auto heads = [&w] { return w.random<T, gr::shape<8, 6, 512, 64>>(); };
-  add_op<gr::op::scaled_attention<false>>(
+  add_op(
       w, "attention", [](auto&& q, auto&& k, auto&& v) { return gr::attention(q, k, v); }, heads(), heads(), heads());
 
   const auto logits = w.random<T, gr::shape<512, 50304>>();
   const auto targets = w.ids<gr::shape<512>>(50257);
-  using losses = gr::op::cross_entropy<50257>;
   const auto loss = [](auto&& l, auto&& t) { return gr::cross_entropy<50257>(l, gr::plain(t)); };
-  add_op<losses>(w, "cross_entropy", loss, logits, targets);
-  add_recorded(w, "cross_entropy", losses::forward_cost<decltype(logits), decltype(targets)>(), loss, logits, targets);
+  add_op(w, "cross_entropy", loss, logits, targets);
+  add_recorded(w, "cross_entropy", loss, logits, targets);
 
   // With the product that makes the logits. Recorded, it makes both gradients too; plain, it takes one product of those
   // three.
   const auto hidden = w.random<T, gr::shape<512, 256>>();
-  using head = gr::op::linear_cross_entropy<50257>;
-  constexpr gr::cost recorded = head::forward_cost<decltype(hidden), decltype(table), decltype(targets)>();
-  constexpr gr::cost plain{(2 * 256 + 5) * decltype(logits)::size, recorded.bytes_read, 0};
+  constexpr gr::cost plain{(2 * 256 + 5) * decltype(logits)::size, hidden.bytes + table.bytes + targets.bytes, 0};
   const auto head_loss = [](auto&& h, auto&& e, auto&& t) {
     return gr::linear_cross_entropy<50257>(h, e, gr::plain(t));
   };
   add(w, "linear_cross_entropy", plain, {}, head_loss, hidden, table, targets);
-  add_recorded(w, "linear_cross_entropy", recorded, head_loss, hidden, table, targets);
+  add_recorded(w, "linear_cross_entropy", head_loss, hidden, table, targets);
 }
 
 /// FLOPs a second of products of T, the best of two sizes.

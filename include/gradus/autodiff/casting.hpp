@@ -200,14 +200,6 @@ struct cast {
 
   template <class X>
   using output_of = tensor<T, typename X::shape, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, output_of<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr output_of<X> forward(Call how, const X& x) const {

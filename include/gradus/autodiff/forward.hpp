@@ -80,9 +80,10 @@ constexpr decltype(auto) taken(X&& x, const Xs&... all) {
 // needs.
 template <bool Statistics, class Op, class D, class... Xs>
 constexpr auto run(context<D>& ctx, phase when, const Op& op, Xs&&... xs) {
-  const typename context<D>::running now(ctx, name_of(op), when, forward_cost<Op, tensor_of<Xs>...>);
-  auto result =
-      op.forward(call_of<D, Statistics, Op, std::remove_cvref_t<Xs>...>(ctx), taken(std::forward<Xs>(xs), xs...)...);
+  const call_of<D, Statistics, Op, std::remove_cvref_t<Xs>...> how(ctx);
+  using result_type = decltype(op.forward(how, taken(std::forward<Xs>(xs), xs...)...));
+  const typename context<D>::running now(ctx, name_of(op), when, forward_cost<Op, result_type, tensor_of<Xs>...>);
+  auto result = op.forward(how, taken(std::forward<Xs>(xs), xs...)...);
   if (ctx.observed_by() != nullptr) notify_computed(ctx, output_of(result), 0);
   return result;
 }

@@ -92,7 +92,7 @@ struct op_node : node {
     auto gradient = slot.take();
     auto& ctx = gradient.owner();
     const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward,
-                                                                 detail::backward_cost<Op, Inputs...>);
+                                                                 detail::backward_cost<Op, Output, Saved, Inputs...>);
     op.backward(saved, std::move(gradient), sink<I, Inputs>()...);
     if (ctx.observed_by() == nullptr) return;
     (notify(ctx, sink<I, Inputs>(), I + 1), ...);

@@ -1,12 +1,14 @@
 #pragma once
 // What an operation declares: its name, its cost, and what it saves for backward.
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "../core/cost.hpp"
+#include "../core/dtype.hpp"
 
 namespace gradus {
 
@@ -102,23 +104,6 @@ constexpr std::string_view name_of(const Op& op) {
   if constexpr (requires { op.label; }) return op.label;
   else return Op::name;
 }
-// The cost of an operation on operands of these tensor types; zero if it declares none.
-template <class Op, class... Tensors>
-constexpr cost forward_cost_of() {
-  if constexpr (requires { Op::template forward_cost<Tensors...>(); }) return Op::template forward_cost<Tensors...>();
-  else return {};
-}
-template <class Op, class... Tensors>
-constexpr cost backward_cost_of() {
-  if constexpr (requires { Op::template backward_cost<Tensors...>(); }) return Op::template backward_cost<Tensors...>();
-  else return {};
-}
-
-template <class Op, class... Tensors>
-inline constexpr cost forward_cost = forward_cost_of<Op, Tensors...>();
-template <class Op, class... Tensors>
-inline constexpr cost backward_cost = backward_cost_of<Op, Tensors...>();
-
 template <class Op, std::size_t I>
 inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
 
@@ -128,6 +113,68 @@ constexpr bool shares_elements() {
   if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
   else return false;
 }
+// True if only as many bytes of operand I are read as the result has (`static constexpr unsigned selected_operands`).
+template <class Op, std::size_t I>
+constexpr bool selects_from() {
+  if constexpr (requires { Op::selected_operands; }) return (Op::selected_operands >> I & 1u) != 0;
+  else return false;
+}
+// True if forward computes the gradients (`static constexpr bool gradients_in_forward`).
+template <class Op>
+constexpr bool computes_gradients_in_forward() {
+  if constexpr (requires { Op::gradients_in_forward; }) return Op::gradients_in_forward;
+  else return false;
+}
+template <class T>
+constexpr std::size_t bytes_of() {
+  if constexpr (std::is_same_v<T, not_saved>) return 0;
+  else return T::bytes;
+}
+template <class Items>
+inline constexpr std::size_t bytes_of_items = 0;
+template <class Numbers, class... Ts>
+inline constexpr std::size_t bytes_of_items<item_list<Numbers, Ts...>> = (bytes_of<Ts>() + ... + 0);
+template <class X>
+constexpr std::size_t gradient_bytes_of() {
+  return is_floating<typename X::value_type> ? X::bytes : 0;
+}
+
+// FLOPs of an operation with the result Y of operands Xs: what its `flops<Xs...>()` says, or `flops_per_element` for
+// each element of the largest of them.
+template <class Op, class Y, class... Xs>
+constexpr flop_counts flops_of() {
+  if constexpr (requires { Op::template flops<Xs...>(); }) return Op::template flops<Xs...>();
+  else if constexpr (requires { Op::flops_per_element; }) {
+    constexpr std::size_t elements = std::max({std::size_t{Y::size}, std::size_t{Xs::size}...});
+    return {elements * Op::flops_per_element.forward, elements * Op::flops_per_element.backward};
+  } else return {};
+}
+// The cost of forward: reads the operands, writes the result. Statistics do not count, so that an operation costs the
+// same with and without a tape.
+template <class Op, class Result, class... Xs, std::size_t... I>
+constexpr cost forward_cost_of(std::index_sequence<I...>) {
+  using Y = typename forward_result<Result>::output;
+  constexpr std::size_t flops = flops_of<Op, Y, Xs...>().forward;
+  if constexpr (shares_elements<Op>()) return {flops, 0, 0};
+  else
+    return {flops, ((selects_from<Op, I>() ? std::min(Xs::bytes, Y::bytes) : Xs::bytes) + ... + 0),
+            (computes_gradients_in_forward<Op>() ? (gradient_bytes_of<Xs>() + ... + 0) : 0) + Y::bytes};
+}
+// The cost of backward: reads the gradient of the result and what was saved, writes the gradients of the operands Xs.
+template <class Op, class Y, class Saved, class... Xs>
+constexpr cost backward_cost_of() {
+  constexpr bool no_gradient = requires(const Op& op) { op.backward(); };  // takes whatever comes, and ignores it
+  if constexpr (no_gradient || computes_gradients_in_forward<Op>() || shares_elements<Op>()) return {};
+  else
+    return {flops_of<Op, Y, Xs...>().backward,
+            Y::bytes + bytes_of_items<decltype(Saved::inputs)> + bytes_of<decltype(Saved::output)>() +
+                bytes_of<decltype(Saved::statistics)>(),
+            (gradient_bytes_of<Xs>() + ... + 0)};
+}
+template <class Op, class Result, class... Xs>
+inline constexpr cost forward_cost = forward_cost_of<Op, Result, Xs...>(std::index_sequence_for<Xs...>{});
+template <class Op, class Y, class Saved, class... Xs>
+inline constexpr cost backward_cost = backward_cost_of<Op, Y, Saved, Xs...>();
 
 }  // namespace detail
 

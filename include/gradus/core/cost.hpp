@@ -17,4 +17,9 @@ struct cost {
   friend constexpr bool operator==(const cost&, const cost&) = default;
 };
 
+/// FLOPs of an operation; a multiply-add is two.
+struct flop_counts {
+  std::size_t forward = 0, backward = 0;
+};
+
 }  // namespace gradus

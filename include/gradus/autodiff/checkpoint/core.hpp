@@ -105,7 +105,8 @@ class region_core {
     if (mode_ == mode::record) {
       std::size_t bytes = Output::bytes;
       if constexpr (has_statistics) bytes += forward_result<Result>::statistics::bytes;
-      const region_op asked{name_of(op), family_of<Op>::type::name, count_, forward_cost<Op, tensor_of<Xs>...>, bytes};
+      const region_op asked{name_of(op), family_of<Op>::type::name, count_, forward_cost<Op, Result, tensor_of<Xs>...>,
+                            bytes};
       keep = policy_->saves(asked);
       offload = keep && policy_->offloads(asked);
       add_operation(tape_->regions_, key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, facts);

@@ -86,12 +86,8 @@ struct causal_attention {
   using pass = kernel<attention_pass<dims<X>::depth, only_causal<true>>, typename X::device>;
 
   template <class X>
-  static constexpr cost forward_cost() {
-    return {flops<X>(2), X::bytes, output_type<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {flops<X>(5), X::bytes + 2 * output_type<X>::bytes, X::bytes};
+  static constexpr flop_counts flops() {
+    return {flops_of<X>(2), flops_of<X>(5)};
   }
 
   template <class Call, class X>
@@ -133,7 +129,7 @@ struct causal_attention {
 
  private:
   template <class X>
-  static constexpr std::size_t flops(std::size_t products) {
+  static constexpr std::size_t flops_of(std::size_t products) {
     using S = typename X::shape;
     return gradus::detail::attention_flops(S::extent(0) * Heads, S::extent(1), S::extent(1), dims<X>::depth, true,
                                            products);
@@ -155,13 +151,8 @@ struct scaled_attention {
   random_key key;  ///< of dropout
 
   template <class Q, class K, class V, class... Bias>
-  static constexpr cost forward_cost() {
-    return {flops<Q, K>(2), Q::bytes + K::bytes + V::bytes + (0 + ... + Bias::bytes), Q::bytes};
-  }
-  template <class Q, class K, class V, class... Bias>
-  static constexpr cost backward_cost() {
-    constexpr std::size_t operands = Q::bytes + K::bytes + V::bytes + (0 + ... + Bias::bytes);
-    return {flops<Q, K>(5 + 2 * sizeof...(Bias)), operands + 2 * Q::bytes, operands};
+  static constexpr flop_counts flops() {
+    return {flops_of<Q, K>(2), flops_of<Q, K>(5 + 2 * sizeof...(Bias))};
   }
 
   template <class Call, class Q, class K, class V, class... Bias>
@@ -261,7 +252,7 @@ struct scaled_attention {
     }
   };
   template <class Q, class K>
-  static constexpr std::size_t flops(std::size_t products) {
+  static constexpr std::size_t flops_of(std::size_t products) {
     using p = problem<Q, K>;
     constexpr typename Q::shape q{};
     return gradus::detail::attention_flops(q.extent(0) * Heads, p::queries_in(q), p::queries_in(typename K::shape{}),

@@ -46,15 +46,7 @@ struct channel_moments {
   static constexpr std::string_view name = "channel_moments";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {4 * X::size, X::bytes, 0};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
+  static constexpr flop_counts flops_per_element{4, 0};
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -90,15 +82,7 @@ struct channel_norm {
   using family = channel_norm<0>;
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0, 1, 3, 4);
-
-  template <class X, class W, class B, class... M>
-  static constexpr cost forward_cost() {
-    return {3 * X::size, X::bytes + W::bytes + B::bytes, X::bytes};
-  }
-  template <class X, class W, class B, class... M>
-  static constexpr cost backward_cost() {
-    return {10 * X::size, 4 * X::bytes, X::bytes + W::bytes + B::bytes};
-  }
+  static constexpr flop_counts flops_per_element{3, 10};
 
   template <class Call, class X, class W, class B, class... M>
   constexpr auto forward(Call how, const X& x, const W& w, const B& b, const M&... m) const {

@@ -81,18 +81,11 @@ struct test {
   using family = elementwise;
   static constexpr std::string_view name = F::name;
   static constexpr save_rule saves = save_nothing();
+  static constexpr flop_counts flops_per_element{1, 0};
 
   template <class... Xs>
   using output_of =
       tensor<bool, broadcast_shape<typename Xs::shape...>, typename std::tuple_element_t<0, std::tuple<Xs...>>::device>;
-  template <class... Xs>
-  static constexpr cost forward_cost() {
-    return {output_of<Xs...>::size, (Xs::bytes + ...), output_of<Xs...>::bytes};
-  }
-  template <class... Xs>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class Call, class... Xs>
   constexpr auto forward(Call how, const Xs&... xs) const {

@@ -133,14 +133,10 @@ struct conv {
   template <class X, class W>
   using rule = gradus::detail::conv_rule<typename X::shape, typename W::shape, Options>;
   template <class X, class W, class... B>
-  static constexpr cost forward_cost() {
-    constexpr index_t y = rule<X, W>::output::size;
-    return {2 * X::shape::extent(0) * rule<X, W>::sizes.products() + sizeof...(B) * y,
-            X::bytes + W::bytes + (index_t{0} + ... + B::bytes), y * sizeof(typename X::value_type)};
-  }
-  template <class X, class W, class... B>
-  static constexpr cost backward_cost() {
-    return forward_cost<X, W, B...>() + forward_cost<X, W, B...>();
+  static constexpr flop_counts flops() {
+    constexpr index_t forward =
+        2 * X::shape::extent(0) * rule<X, W>::sizes.products() + sizeof...(B) * rule<X, W>::output::size;
+    return {forward, 2 * forward};
   }
 
   template <class Call, class X, class W, class... B>

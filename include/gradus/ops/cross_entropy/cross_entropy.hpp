@@ -41,15 +41,8 @@ struct cross_entropy {
   static constexpr std::string_view name = "cross_entropy";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();  // but, as statistics, the gradient for a loss gradient of 1
-
-  template <class X, class Targets>
-  static constexpr cost forward_cost() {
-    return {5 * X::size, X::bytes + Targets::bytes, X::bytes};
-  }
-  template <class X, class Targets>
-  static constexpr cost backward_cost() {
-    return {0, 0, 0};  // forward computed the gradient; a scale other than 1 takes one pass
-  }
+  static constexpr flop_counts flops_per_element{5, 0};
+  static constexpr bool gradients_in_forward = true;
 
   template <class Call, class X, class Targets>
   constexpr auto forward(Call how, X logits, const Targets& targets) const {

@@ -29,15 +29,7 @@ struct cumsum {
   static constexpr std::string_view name = "cumsum";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {X::size, X::bytes, X::bytes};
-  }
+  static constexpr flop_counts flops_per_element{1, 1};
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

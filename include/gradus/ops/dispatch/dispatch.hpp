@@ -40,12 +40,8 @@ struct dispatch_rows {
       with_shape<X,
                  shape<P::shape::size + (P::shape::bounded ? gradus::detail::bounded_mark : 0), X::shape::in_type[1]>>;
   template <class X, class P>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes + P::bytes, output_of<X, P>::bytes};
-  }
-  template <class X, class P>
-  static constexpr cost backward_cost() {
-    return {output_of<X, P>::size, output_of<X, P>::bytes + P::bytes, X::bytes};
+  static constexpr flop_counts flops() {
+    return {0, output_of<X, P>::size};
   }
 
   template <class Call, class X, class P>
@@ -82,12 +78,8 @@ struct combine_rows {
   template <class X, class W, class P>
   using output_of = with_shape<X, with_extent<typename X::shape, 0, P::shape::in_type[0]>>;
   template <class X, class W, class P>
-  static constexpr cost forward_cost() {
-    return {2 * X::size, X::bytes + W::bytes + P::bytes, output_of<X, W, P>::bytes};
-  }
-  template <class X, class W, class P>
-  static constexpr cost backward_cost() {
-    return {3 * X::size, output_of<X, W, P>::bytes + X::bytes + W::bytes + P::bytes, X::bytes + W::bytes};
+  static constexpr flop_counts flops() {
+    return {2 * X::size, 3 * X::size};
   }
 
   template <class Call, class X, class W, class P>
@@ -147,7 +139,6 @@ template <operand X, operand P>
 GRADUS_OF_BUILD constexpr auto dispatch_rows(X&& x, P&& places) {
   using sx = shape_of<X>;
   using sp = shape_of<P>;
-  constexpr bool matrices = sx::rank == 2 && sp::rank == 2 && detail::are_indices<value_of_t<P>>;
   GRADUS_REQUIRE("dispatch_rows(x, places): x and places must have two axes", sx::rank == 2 && sp::rank == 2)
   GRADUS_REQUIRE("dispatch_rows(x, places): places must be integers", detail::are_indices<value_of_t<P>>)
   GRADUS_REQUIRE("dispatch_rows(x, places): places must have a row for each row of x",
@@ -163,7 +154,6 @@ GRADUS_OF_BUILD constexpr auto combine_rows(X&& x, W&& weights, P&& places) {
   using sx = shape_of<X>;
   using sw = shape_of<W>;
   using sp = shape_of<P>;
-  constexpr bool matrices = sx::rank == 2 && sp::rank == 2 && detail::are_indices<value_of_t<P>>;
   GRADUS_REQUIRE("combine_rows(x, weights, places): x and places must have two axes", sx::rank == 2 && sp::rank == 2)
   GRADUS_REQUIRE("combine_rows(x, weights, places): places must be integers", detail::are_indices<value_of_t<P>>)
   GRADUS_REQUIRE("combine_rows(x, weights, places): weights must have the shape of places",

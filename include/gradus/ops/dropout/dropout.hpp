@@ -25,15 +25,7 @@ struct dropout {
 
   static constexpr std::string_view name = "dropout";
   static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return forward_cost<X>();
-  }
+  static constexpr flop_counts flops_per_element{1, 1};
 
   /// Drops elements whose random bits are below this.
   constexpr std::uint32_t threshold() const {
@@ -83,7 +75,11 @@ GRADUS_OF_BUILD constexpr auto dropout(X&& x, double p) {
   if constexpr (is_traced<std::remove_cvref_t<X>>) {
     using result = std::remove_cvref_t<X>;
     GRADUS_REQUIRE("dropout(x, p): x must have floating-point elements", is_floating<value_of_t<X>>)
-    return p == 0 ? result(std::forward<X>(x)) : apply(op::dropout{p, x.recorder().next_key()}, std::forward<X>(x));
+    {
+      if (p == 0) return result(std::forward<X>(x));
+      const op::dropout drop{p, x.recorder().next_key()};
+      return apply(drop, std::forward<X>(x));
+    }
   } else {
     return tensor_of<X>(plain(std::forward<X>(x)));
   }

@@ -117,18 +117,7 @@ struct map {
   static constexpr save_rule saves = is_linear_functor<F>            ? save_nothing()
                                      : has_derivative_from_output<F> ? save_output()
                                                                      : save_rule{~0u, false};
-
-  template <class... Xs>
-  static constexpr cost forward_cost() {
-    using out = widest_of<Xs...>;
-    return {functor_flops<F>() * out::size, (Xs::bytes + ...), out::bytes};
-  }
-  template <class... Xs>
-  static constexpr cost backward_cost() {
-    using out = widest_of<Xs...>;
-    return {2 * functor_flops<F>() * out::size, out::bytes + (is_linear_functor<F> ? 0 : (Xs::bytes + ...)),
-            (Xs::bytes + ...)};
-  }
+  static constexpr flop_counts flops_per_element{functor_flops<F>(), 2 * functor_flops<F>()};
 
   template <class Call, class... Xs>
   constexpr auto forward(Call how, Xs... xs) const {

@@ -19,20 +19,15 @@ struct embedding {
   static constexpr std::string_view name = "embedding";
   static constexpr unsigned rounds_operands = 0b10;
   static constexpr save_rule saves = save_inputs(0);
+  static constexpr unsigned selected_operands = 0b10;
 
   template <class T, class Tokens, class Table>
   using output_type =
       tensor<T, joined_shape<typename Tokens::shape, shape<Table::shape::extent_in_type(1)>>, typename Table::device>;
 
   template <class Tokens, class Table>
-  static constexpr cost forward_cost() {
-    using out = output_type<typename Table::value_type, Tokens, Table>;
-    return {0, Tokens::bytes + out::bytes, out::bytes};
-  }
-  template <class Tokens, class Table>
-  static constexpr cost backward_cost() {
-    using out = output_type<typename Table::value_type, Tokens, Table>;
-    return {out::size, Tokens::bytes + 2 * out::bytes, out::bytes};
+  static constexpr flop_counts flops() {
+    return {0, Tokens::size * Table::shape::extent(1)};
   }
 
   template <class Call, class Tokens, class Table>

@@ -47,17 +47,10 @@ struct expand {
 
   static constexpr std::string_view name = "expand";
   static constexpr save_rule saves = save_nothing();
+  static constexpr flop_counts flops_per_element{0, 1};
 
   template <class X>
   using output_of = with_shape<X, Shape>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {Shape::size, output_of<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

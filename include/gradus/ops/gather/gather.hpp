@@ -43,17 +43,13 @@ template <index_t Axis, bool Each>
 struct pick {
   static constexpr std::string_view name = Each ? "gather" : "index_select";
   static constexpr save_rule saves = save_inputs(1);
+  static constexpr unsigned selected_operands = 0b1;
 
   template <class X, class I>
   using output_of = with_shape<X, with_extent<typename X::shape, Axis, I::shape::in_type[Each ? Axis : 0]>>;
   template <class X, class I>
-  static constexpr cost forward_cost() {
-    return {0, output_of<X, I>::bytes + I::bytes, output_of<X, I>::bytes};
-  }
-  template <class X, class I>
-  static constexpr cost backward_cost() {
-    using out = output_of<X, I>;
-    return {out::size, 2 * out::bytes + I::bytes, X::bytes + out::bytes};
+  static constexpr flop_counts flops() {
+    return {0, output_of<X, I>::size};
   }
   template <class ExtentsOfX, class ExtentsOfI>
   static constexpr indexed_move move_of(const ExtentsOfX& x, const ExtentsOfI& indices) {
@@ -93,12 +89,8 @@ struct scatter_add {
   static constexpr save_rule saves = save_inputs(1);
 
   template <class X, class I, class V>
-  static constexpr cost forward_cost() {
-    return {V::size, X::bytes + I::bytes + V::bytes, X::bytes + V::bytes};
-  }
-  template <class X, class I, class V>
-  static constexpr cost backward_cost() {
-    return {0, I::bytes + V::bytes, V::bytes};
+  static constexpr flop_counts flops() {
+    return {V::size, 0};
   }
 
   template <class Call, class X, class I, class V>
@@ -160,14 +152,6 @@ struct one_hot {
 
   template <class I>
   using output_of = tensor<T, joined_shape<typename I::shape, shape<Classes>>, typename I::device>;
-  template <class I>
-  static constexpr cost forward_cost() {
-    return {0, I::bytes, output_of<I>::bytes};
-  }
-  template <class I>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class Call, class I>
   constexpr auto forward(Call how, const I& indices) const {

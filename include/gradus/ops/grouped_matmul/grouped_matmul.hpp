@@ -34,12 +34,8 @@ struct grouped_matmul {
   template <class X, class W>
   using output_of = with_shape<X, with_extent<typename X::shape, 1, W::shape::extent_in_type(2)>>;
   template <class X, class W, class Offsets>
-  static constexpr cost forward_cost() {
-    return {2 * X::size * W::shape::extent(2), X::bytes + W::bytes, output_of<X, W>::bytes};
-  }
-  template <class X, class W, class Offsets>
-  static constexpr cost backward_cost() {
-    return forward_cost<X, W, Offsets>() + forward_cost<X, W, Offsets>();
+  static constexpr flop_counts flops() {
+    return {2 * X::size * W::shape::extent(2), 4 * X::size * W::shape::extent(2)};
   }
 
   template <class Call, class X, class W, class Offsets>

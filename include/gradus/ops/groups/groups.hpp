@@ -25,17 +25,10 @@ template <index_t Bins>
 struct bincount {
   static constexpr std::string_view name = "bincount";
   static constexpr save_rule saves = save_nothing();
+  static constexpr flop_counts flops_per_element{1, 0};
 
   template <class X>
   using output_of = tensor<std::int32_t, shape<Bins>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -55,15 +48,7 @@ struct bincount {
 struct group_places {
   static constexpr std::string_view name = "group_places";
   static constexpr save_rule saves = save_nothing();
-
-  template <class X, class Counts, class Offsets>
-  static constexpr cost forward_cost() {
-    return {X::size, 2 * X::bytes + Counts::bytes + Offsets::bytes, X::size * sizeof(std::int32_t)};
-  }
-  template <class X, class Counts, class Offsets>
-  static constexpr cost backward_cost() {
-    return {};
-  }
+  static constexpr flop_counts flops_per_element{1, 0};
 
   template <class Call, class X, class Counts, class Offsets>
   constexpr auto forward(Call how, const X& groups, const Counts& counts, const Offsets& offsets) const {

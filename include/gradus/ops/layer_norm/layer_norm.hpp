@@ -53,15 +53,7 @@ struct layer_norm {
   static constexpr std::string_view name = "layer_norm";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0, 1);  // and, as statistics, mean and rstd of each row
-
-  template <class X, class W, class B>
-  static constexpr cost forward_cost() {
-    return {8 * X::size, X::bytes + W::bytes + B::bytes, X::bytes};
-  }
-  template <class X, class W, class B>
-  static constexpr cost backward_cost() {
-    return {14 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes + B::bytes};
-  }
+  static constexpr flop_counts flops_per_element{8, 14};
 
   /// Norms have the policy's type of reductions.
   template <class Call, class X>

@@ -41,17 +41,12 @@ struct linear_cross_entropy {
   static constexpr unsigned cast_operands = 0b011;  // not the targets
   static constexpr unsigned rounds_operands = 0b010;
   static constexpr save_rule saves = save_nothing();  // but, as statistics, the gradients for a loss gradient of 1
+  static constexpr bool gradients_in_forward = true;
 
   /// The cost of a recorded call, with gradients: three products. Otherwise it is one.
   template <class X, class Table, class Targets>
-  static constexpr cost forward_cost() {
-    constexpr index_t logits = rows_of<typename X::shape> * Table::shape::extent(0);
-    return {(6 * Table::shape::extent(1) + 5) * logits, X::bytes + Table::bytes + Targets::bytes,
-            X::bytes + Table::bytes};
-  }
-  template <class X, class Table, class Targets>
-  static constexpr cost backward_cost() {
-    return {0, 0, 0};  // forward computed the gradients; a scale other than 1 takes one pass
+  static constexpr flop_counts flops() {
+    return {(6 * Table::shape::extent(1) + 5) * rows_of<typename X::shape> * Table::shape::extent(0), 0};
   }
 
   /// Logits of bf16 are stored in bf16, others in the accumulation type: f16 has too narrow a range for the gradient.

@@ -22,15 +22,7 @@ struct logsumexp {
   static constexpr std::string_view name = "logsumexp";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0);  // and, as statistics, two numbers of each row
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {12 * X::size, X::bytes, X::bytes / X::shape::extent(-1)};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {9 * X::size, X::bytes, X::bytes};
-  }
+  static constexpr flop_counts flops_per_element{12, 9};
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

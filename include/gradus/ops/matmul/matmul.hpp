@@ -73,15 +73,10 @@ struct matrix_product {
   template <class A, class B>
   using rule = gradus::detail::matmul_rule<typename A::shape, typename B::shape, TransposeA, TransposeB>;
   template <class A, class B>
-  static constexpr cost forward_cost() {
+  static constexpr flop_counts flops() {
     constexpr auto r =
         gradus::detail::matmul_sizes_of<TransposeA, TransposeB>(typename A::shape{}, typename B::shape{});
-    return {2 * r.batch * r.m * r.n * r.k, A::bytes + B::bytes,
-            rule<A, B>::output::size * sizeof(typename A::value_type)};
-  }
-  template <class A, class B>
-  static constexpr cost backward_cost() {
-    return forward_cost<A, B>() + forward_cost<A, B>();
+    return {2 * r.batch * r.m * r.n * r.k, 4 * r.batch * r.m * r.n * r.k};
   }
 
   template <class Call, class A, class B>
@@ -155,13 +150,9 @@ struct linear {
   static constexpr save_rule saves = save_inputs(0, 1);
 
   template <class X, class W, class B>
-  static constexpr cost forward_cost() {
-    return {2 * X::size * W::shape::extent(1) + rows_of<typename X::shape> * B::size, X::bytes + W::bytes + B::bytes,
-            rows_of<typename X::shape> * B::bytes};
-  }
-  template <class X, class W, class B>
-  static constexpr cost backward_cost() {
-    return forward_cost<X, W, B>() + forward_cost<X, W, B>();
+  static constexpr flop_counts flops() {
+    constexpr index_t forward = 2 * X::size * W::shape::extent(1) + rows_of<typename X::shape> * B::size;
+    return {forward, 2 * forward};
   }
 
   template <class Call, class X, class W, class B>

@@ -52,15 +52,7 @@ struct nll {
   static constexpr std::string_view name = "nll";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(1, 2);  // and, as statistics, the sum of the targets' weights
-
-  template <class X, class Targets, class... Weights>
-  static constexpr cost forward_cost() {
-    return {2 * X::size, X::bytes + Targets::bytes, 0};
-  }
-  template <class X, class Targets, class... Weights>
-  static constexpr cost backward_cost() {
-    return {X::size, Targets::bytes, X::bytes};
-  }
+  static constexpr flop_counts flops_per_element{2, 1};
 
   template <class Call, class X, class Targets, class... Weights>
   constexpr auto forward(Call how, const X& x, const Targets& targets, const Weights&... weights) const {

@@ -21,15 +21,6 @@ struct permute {
   static constexpr std::string_view name = "permute";
   static constexpr save_rule saves = save_nothing();
 
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
-
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     with_shape<X, permuted_shape<typename X::shape, Order...>> y(how.owner(), permuted_extents<Order...>(x.extents()));

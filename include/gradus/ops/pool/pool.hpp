@@ -72,13 +72,8 @@ struct max_pool {
   using places = tensor<gradus::detail::place_in_window<gradus::detail::window_size<typename X::shape, Rows, Columns>>,
                         typename output_of<X>::shape, typename X::device>;
   template <class X>
-  static constexpr cost forward_cost() {
-    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, X::bytes,
-            output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {output_of<X>::size, output_of<X>::bytes + places<X>::bytes, X::bytes};
+  static constexpr flop_counts flops() {
+    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, output_of<X>::size};
   }
 
   template <class Call, class X>
@@ -123,14 +118,9 @@ struct avg_pool {
   template <class X>
   using output_of = gradus::detail::pooled<X, Rows, Columns>;
   template <class X>
-  static constexpr cost forward_cost() {
-    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, X::bytes,
-            output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size, output_of<X>::bytes,
-            X::bytes};
+  static constexpr flop_counts flops() {
+    constexpr index_t forward = gradus::detail::window_size<typename X::shape, Rows, Columns> * output_of<X>::size;
+    return {forward, forward};
   }
 
   template <class Call, class X>

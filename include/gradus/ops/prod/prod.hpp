@@ -21,17 +21,10 @@ struct prod {
   static constexpr std::string_view name = "prod";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0);
+  static constexpr flop_counts flops_per_element{1, 3};
 
   template <class X>
   using output_of = with_shape<X, reduced_shape<typename X::shape, axes<-1>>>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {3 * X::size, 2 * X::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

@@ -47,14 +47,9 @@ struct recurrence {
   static constexpr save_rule saves{Cell::has_bias ? 0b1010 : 0b1110, true};  // w, the states and y
 
   template <class X, class W, class... Rest>
-  static constexpr cost forward_cost() {
-    constexpr index_t units = X::size / Cell::gates;
-    return {2 * X::size * W::shape::extent(0) + Cell::elementwise_flops * units,
-            X::bytes + X::shape::extent(1) * W::bytes, X::bytes + 2 * units * sizeof(typename X::value_type)};
-  }
-  template <class X, class W, class... Rest>
-  static constexpr cost backward_cost() {
-    return forward_cost<X, W>() + forward_cost<X, W>();
+  static constexpr flop_counts flops() {
+    constexpr index_t forward = 2 * X::size * W::shape::extent(0) + Cell::elementwise_flops * (X::size / Cell::gates);
+    return {forward, 2 * forward};
   }
 
   /// The statistics of forward, which backward reads: the activated gates, and the memory after each step.

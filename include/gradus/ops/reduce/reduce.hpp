@@ -31,19 +31,12 @@ struct sum {
   static constexpr std::string_view name = Mean ? "mean" : "sum";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_nothing();
+  static constexpr flop_counts flops_per_element{1, Mean ? 1 : 0};
 
   template <class X>
   using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
   template <class X>
   using kept_shape = reduced_shape<typename X::shape, Axes, true>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {Mean ? X::size : 0, output_of<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -72,6 +65,7 @@ template <class Axes, bool Keep, bool Largest>
 struct extremum {
   static constexpr std::string_view name = Largest ? "max" : "min";
   static constexpr save_rule saves = save_nothing();  // but the places, as statistics
+  static constexpr flop_counts flops_per_element{1, 0};
 
   template <class X>
   using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
@@ -79,14 +73,6 @@ struct extremum {
   using kept_shape = reduced_shape<typename X::shape, Axes, true>;
   template <class X>
   using places = tensor<std::int32_t, kept_shape<X>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, output_of<X>::bytes + places<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -122,17 +108,10 @@ template <class Axes, bool Keep, bool Largest>
 struct place_of_extremum {
   static constexpr std::string_view name = Largest ? "argmax" : "argmin";
   static constexpr save_rule saves = save_nothing();
+  static constexpr flop_counts flops_per_element{1, 0};
 
   template <class X>
   using output_of = tensor<std::int32_t, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {X::size, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -156,6 +135,7 @@ struct variance {
   static constexpr std::string_view name = "variance";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0);
+  static constexpr flop_counts flops_per_element{4, 3};
 
   template <class X>
   using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
@@ -163,14 +143,6 @@ struct variance {
   using kept_shape = reduced_shape<typename X::shape, Axes, true>;
   template <class X>
   using means = tensor<compute_type<typename X::value_type>, kept_shape<X>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {4 * X::size, 2 * X::bytes, output_of<X>::bytes + means<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {3 * X::size, X::bytes + output_of<X>::bytes + means<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

@@ -29,14 +29,6 @@ struct reshape {
   static constexpr std::string_view name = "reshape";
   static constexpr save_rule saves = save_nothing();
   static constexpr bool shares_elements = true;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class X>
   constexpr auto forward(auto, X x) const {

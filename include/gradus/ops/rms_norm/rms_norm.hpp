@@ -19,15 +19,7 @@ struct rms_norm {
   static constexpr std::string_view name = "rms_norm";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_inputs(0, 1);  // and, as statistics, rstd of each row
-
-  template <class X, class W>
-  static constexpr cost forward_cost() {
-    return {5 * X::size, X::bytes + W::bytes, X::bytes};
-  }
-  template <class X, class W>
-  static constexpr cost backward_cost() {
-    return {10 * X::size, 2 * X::bytes + W::bytes, X::bytes + W::bytes};
-  }
+  static constexpr flop_counts flops_per_element{5, 10};
 
   /// Norms have the policy's type of reductions.
   template <class Call, class X>

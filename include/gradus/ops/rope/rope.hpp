@@ -64,15 +64,7 @@ struct rope {
 
   static constexpr std::string_view name = "rope";
   static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {3 * X::size, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return forward_cost<X>();
-  }
+  static constexpr flop_counts flops_per_element{3, 3};
 
   template <class Call, class X>
   constexpr X forward(Call how, X x) const {

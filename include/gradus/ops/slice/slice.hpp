@@ -62,17 +62,10 @@ struct slice {
 
   static constexpr std::string_view name = "slice";
   static constexpr save_rule saves = save_nothing();
+  static constexpr unsigned selected_operands = 0b1;
 
   template <class X>
   using output_of = with_shape<X, with_extent<typename X::shape, Axis, Count>>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, output_of<X>::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, output_of<X>::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -102,14 +95,6 @@ struct concat {
   using output_of =
       with_shape<X, with_extent<typename X::shape, Axis,
                                 gradus::detail::added_in_type(X::shape::in_type[Axis], Xs::shape::in_type[Axis]...)>>;
-  template <class... Xs>
-  static constexpr cost forward_cost() {
-    return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
-  }
-  template <class... Xs>
-  static constexpr cost backward_cost() {
-    return {0, (Xs::bytes + ...), (Xs::bytes + ...)};
-  }
 
   template <class Call, class X, class... Xs>
   constexpr auto forward(Call how, const X& x, const Xs&... xs) const {

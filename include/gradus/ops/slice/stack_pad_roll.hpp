@@ -28,14 +28,6 @@ struct pad {
 
   template <class X>
   using output_of = with_shape<X, with_extent<typename X::shape, Axis, Before + X::shape::in_type[Axis] + After>>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, output_of<X>::bytes + X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
@@ -63,15 +55,6 @@ struct roll {
 
   static constexpr std::string_view name = "roll";
   static constexpr save_rule saves = save_nothing();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

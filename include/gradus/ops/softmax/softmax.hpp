@@ -23,15 +23,7 @@ struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
   static constexpr op_precision precision = op_precision::full;
   static constexpr save_rule saves = save_output();
-
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {14 * X::size, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {(Log ? 13 : 4) * X::size, 2 * X::bytes, X::bytes};
-  }
+  static constexpr flop_counts flops_per_element{14, Log ? 13 : 4};
 
   template <class Call, class X>
   constexpr auto forward(Call how, X x) const {

@@ -40,14 +40,6 @@ struct argsort {
 
   template <class X>
   using output_of = tensor<std::int32_t, with_extent<typename X::shape, X::shape::rank - 1, Count>, typename X::device>;
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, output_of<X>::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {};
-  }
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {

@@ -29,15 +29,6 @@ struct triangle {
   static constexpr std::string_view name = Upper ? "triu" : "tril";
   static constexpr save_rule saves = save_nothing();
 
-  template <class X>
-  static constexpr cost forward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
-  template <class X>
-  static constexpr cost backward_cost() {
-    return {0, X::bytes, X::bytes};
-  }
-
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     X y(how.owner(), x.extents());
