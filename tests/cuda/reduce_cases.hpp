@@ -13,8 +13,7 @@ void reduce_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<70001>>("sum of many", [](auto x) { return gr::sum(x * x); });
   r.template differentiate<float, gr::shape<3001, 5>>("columns, odd", [](auto x) { return gr::mean<0>(x); });
   r.template differentiate<float, gr::shape<900, 264>>("columns", [](auto x) { return gr::sum<0>(x); });
-  r.template differentiate<float, gr::shape<2, 5000, 3>>("a middle axis",
-                                                         [](auto x) { return gr::sum<1>(x); });
+  r.template differentiate<float, gr::shape<2, 5000, 3>>("a middle axis", [](auto x) { return gr::sum<1>(x); });
   r.template differentiate<double, gr::shape<3, 5001>>("rows", [](auto x) { return gr::mean<1>(x); });
   r.template differentiate<gr::bf16, gr::shape<33, 40>>("rows, bf16", [](auto x) { return gr::sum<1>(x); });
 
@@ -23,17 +22,14 @@ void reduce_cases(runner<D>& r) {
   r.template differentiate<float, cube>("max of axis 1", largest);
   r.template differentiate<float, cube>("max of axis 2", [](auto x) { return gr::max<2>(x, gr::keep); });
   r.template differentiate<float, cube>("min", [](auto x) { return gr::min(x); });
-  r.template differentiate<gr::f16, cube>("max of axes 0 and 2, f16",
-                                          [](auto x) { return gr::max<0, 2>(x); });
+  r.template differentiate<gr::f16, cube>("max of axes 0 and 2, f16", [](auto x) { return gr::max<0, 2>(x); });
   r.template differentiate<float, cube>("variance of axis 0", [](auto x) { return gr::variance<0>(x); });
   r.template differentiate<float, cube>("variance of axis 2", [](auto x) { return gr::variance<2>(x); });
   r.template differentiate<double, cube>("variance", [](auto x) { return gr::variance(x); });
   // chosen and summed in two stages
   r.template differentiate<float, gr::shape<70001>>("max of many", [](auto x) { return gr::max(x); });
-  r.template differentiate<gr::bf16, gr::shape<3001, 5>>("min of columns",
-                                                         [](auto x) { return gr::min<0>(x); });
-  r.template differentiate<float, gr::shape<2, 5000, 3>>("max of a middle axis",
-                                                         [](auto x) { return gr::max<1>(x); });
+  r.template differentiate<gr::bf16, gr::shape<3001, 5>>("min of columns", [](auto x) { return gr::min<0>(x); });
+  r.template differentiate<float, gr::shape<2, 5000, 3>>("max of a middle axis", [](auto x) { return gr::max<1>(x); });
   r.template differentiate<float, gr::shape<70001>>("variance of many", [](auto x) { return gr::variance(x); });
   r.template differentiate<float, gr::shape<900, 264>>("variance of columns",
                                                        [](auto x) { return gr::variance<0>(x); });
@@ -49,8 +45,7 @@ void reduce_cases(runner<D>& r) {
       "prod of long rows, zeros", [&](auto x) { return gr::prod<-1>(x * zeros); }, 0.99, 1.01);
   r.template differentiate<float, gr::shape<33, 7>>(
       "prod, zeros", [](auto x) { return gr::prod<-1>(gr::clamp(x, 0, 2) + 0.0 * x); }, -0.3, 2);
-  r.template differentiate<gr::bf16, cube>("standard deviation",
-                                           [](auto x) { return gr::standard_deviation<1>(x); });
+  r.template differentiate<gr::bf16, cube>("standard deviation", [](auto x) { return gr::standard_deviation<1>(x); });
   r.template differentiate<float, cube>("logsumexp of axis 1", [](auto x) { return gr::logsumexp<1>(x); });
   r.template differentiate<float, cube>("cumsum of axis 0", [](auto x) { return gr::cumsum<0>(x * x) * x; });
   r.template differentiate<float, gr::shape<5, 101>>("cumsum of rows",

@@ -38,9 +38,7 @@ TEST_CASE("a mean keeps its gradient when it is broadcast back") {
   workplace at;
   check_gradient(
       "standardised",
-      [](auto v) {
-        return (v - gr::mean<1>(v, gr::keep)) * gr::rsqrt(gr::variance<1>(v, gr::keep) + 1e-5);
-      },
+      [](auto v) { return (v - gr::mean<1>(v, gr::keep)) * gr::rsqrt(gr::variance<1>(v, gr::keep) + 1e-5); },
       normal<double, gr::shape<3, 19>>(at.ctx));
 }
 

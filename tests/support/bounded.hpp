@@ -70,8 +70,7 @@ auto channel_norms(gr::context<D>& ctx, const X& x) {
 template <class Check>
 void families_of_rows(const Check& check) {
   check("batch_norm, group_norm", [](auto& ctx, auto& x, auto& y) {
-    return channel_norms(ctx, gr::permute<0, 2, 1>(x)) +
-           gr::sum(channel_norms(ctx, gr::sum<0>(x + y * 2.0f)));
+    return channel_norms(ctx, gr::permute<0, 2, 1>(x)) + gr::sum(channel_norms(ctx, gr::sum<0>(x + y * 2.0f)));
   });
   check("pooling", [](auto&, auto& x, auto& y) {
     constexpr gr::pool window{3, 2, 1};
@@ -87,8 +86,7 @@ void families_of_rows(const Check& check) {
   });
   check("rms_norm", [](auto& ctx, auto& x, auto& y) { return gr::rms_norm(x * y, constant<gr::shape<8>>(ctx, 1)); });
   check("linear", [](auto& ctx, auto& x, auto& y) {
-    return gr::linear(x, constant<gr::shape<8, 6>>(ctx, 1), constant<gr::shape<6>>(ctx, 2)) *
-           gr::mean<-1>(y, gr::keep);
+    return gr::linear(x, constant<gr::shape<8, 6>>(ctx, 1), constant<gr::shape<6>>(ctx, 2)) * gr::mean<-1>(y, gr::keep);
   });
   check("cross_entropy", [](auto& ctx, auto& x, auto& y) {
     const auto targets = gr::argmax<-1>(y.value());

@@ -139,8 +139,8 @@ TEST_CASE_TEMPLATE("the first of many equal extremes is found in rows of any len
       for (const gr::index_t i : {N + N / 2, N + N / 3, N + N / 2 + N / 5, 2 * N + N - 1})
         x.values()[i] = static_cast<T>(std::numeric_limits<float>::quiet_NaN());
     CAPTURE(N);
-    compare_extremes(numbers(gr::max<1>(x)), numbers(gr::min<1>(x)),
-                     numbers(gr::argmax<1>(x)), numbers(x), reference::groups({4, N}, {1}));
+    compare_extremes(numbers(gr::max<1>(x)), numbers(gr::min<1>(x)), numbers(gr::argmax<1>(x)), numbers(x),
+                     reference::groups({4, N}, {1}));
   };
   check(std::integral_constant<gr::index_t, 1>{});
   check(std::integral_constant<gr::index_t, 15>{});

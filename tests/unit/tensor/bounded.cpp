@@ -32,8 +32,7 @@ TEST_CASE("bounded shapes have the bits of static ones: operations on any axes")
 
 TEST_CASE("bounded shapes have the bits of static ones: order, indices, attention") {
   check_family("cumsum", [](auto&, auto& x, auto& y) { return gr::cumsum<0>(x) * gr::cumsum<1>(y); });
-  check_family("prod",
-               [](auto&, auto& x, auto& y) { return gr::prod<1, 2>(x, gr::keep) * gr::prod<0>(y); });
+  check_family("prod", [](auto&, auto& x, auto& y) { return gr::prod<1, 2>(x, gr::keep) * gr::prod<0>(y); });
   check_family("logsumexp of two axes", [](auto&, auto& x, auto& y) { return gr::logsumexp<0, 2>(x * y); });
   check_family("tests", [](auto&, auto& x, auto& y) { return gr::where(x < y, x, y * 2.0f); });
   check_family("pad, roll, stack", [](auto&, auto& x, auto& y) {

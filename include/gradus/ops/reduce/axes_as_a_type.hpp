@@ -1,5 +1,5 @@
 #pragma once
-// The spelling of reductions before 0.2, `sum<axes<0, 2>>(x)` and `sum<axes<1>, true>(x)`: to be removed in 0.3.
+// Another spelling of reductions, `sum<axes<0, 2>>(x)` and `sum<axes<1>, true>(x)`, until 0.2.
 
 #include <cstddef>
 #include <type_traits>
