@@ -48,7 +48,6 @@
 #include "ops/attention/cuda.hpp"
 #include "ops/broadcast/cuda.hpp"
 #include "ops/channel_norm/cuda.hpp"
-#include "ops/comparison/cuda.hpp"
 #include "ops/conv/conv_transpose.hpp"
 #include "ops/conv/cuda.hpp"
 #include "ops/cross_entropy/cuda.hpp"

@@ -32,7 +32,7 @@
 //
 #include "ops/attention/cpu.hpp"
 #include "ops/channel_norm/cpu.hpp"
-#include "ops/comparison/cpu.hpp"
+#include "ops/comparison/comparison.hpp"
 #include "ops/conv/conv_transpose.hpp"
 #include "ops/conv/cpu.hpp"
 #include "ops/cross_entropy/cpu.hpp"

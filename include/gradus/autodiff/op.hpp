@@ -163,7 +163,8 @@ constexpr cost forward_cost_of(std::index_sequence<I...>) {
 // The cost of backward: reads the gradient of the result and what was saved, writes the gradients of the operands Xs.
 template <class Op, class Y, class Saved, class... Xs>
 constexpr cost backward_cost_of() {
-  constexpr bool no_gradient = requires(const Op& op) { op.backward(); };  // takes whatever comes, and ignores it
+  constexpr bool no_gradient =
+      !is_floating<typename Y::value_type> || requires(const Op& op) { op.backward(); };  // ignores whatever comes
   if constexpr (no_gradient || computes_gradients_in_forward<Op>() || shares_elements<Op>()) return {};
   else
     return {flops_of<Op, Y, Xs...>().backward,

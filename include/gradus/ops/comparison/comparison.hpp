@@ -3,15 +3,12 @@
 
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "../../autodiff/apply.hpp"
 #include "../../core/config.hpp"
-#include "../../core/cost.hpp"
 #include "../../core/math.hpp"
-#include "../../core/shape_algebra.hpp"
 #include "../elementwise/arithmetic.hpp"
 #include "../elementwise/elementwise.hpp"
 
@@ -21,36 +18,36 @@ namespace functor {
 
 // clang-format off
 /// a < b; false if either is NaN, as for the next four.
-struct less { static constexpr std::string_view name = "less";
+struct less { static constexpr std::string_view name = "less"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a < b; } };
 /// a > b.
-struct greater { static constexpr std::string_view name = "greater";
+struct greater { static constexpr std::string_view name = "greater"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a > b; } };
 /// a <= b.
-struct less_equal { static constexpr std::string_view name = "less_equal";
+struct less_equal { static constexpr std::string_view name = "less_equal"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a <= b; } };
 /// a >= b.
-struct greater_equal { static constexpr std::string_view name = "greater_equal";
+struct greater_equal { static constexpr std::string_view name = "greater_equal"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a >= b; } };
 /// a == b.
-struct equal { static constexpr std::string_view name = "equal";
+struct equal { static constexpr std::string_view name = "equal"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a == b; } };
 /// a != b; true if either is NaN.
-struct not_equal { static constexpr std::string_view name = "not_equal";
+struct not_equal { static constexpr std::string_view name = "not_equal"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != b; } };
 /// True where neither is 0.
-struct logical_and { static constexpr std::string_view name = "logical_and";
+struct logical_and { static constexpr std::string_view name = "logical_and"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != T(0) && b != T(0); } };
 /// True where not both are 0.
-struct logical_or { static constexpr std::string_view name = "logical_or";
+struct logical_or { static constexpr std::string_view name = "logical_or"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T a, T b) const { return a != T(0) || b != T(0); } };
 /// True where x is 0.
-struct logical_not { static constexpr std::string_view name = "logical_not";
+struct logical_not { static constexpr std::string_view name = "logical_not"; using result = bool;
   template <class T> GRADUS_HD auto operator()(T x) const { return x == T(0); } };
 /// A comparison with a run-time constant. N: double, or std::int64_t beside integers; then `below` says that each
 /// integer is less than the constant.
 template <class Comparison, class N>
-struct compare_with { static constexpr std::string_view name = Comparison::name;
+struct compare_with { static constexpr std::string_view name = Comparison::name; using result = bool;
   N other; bool below = false;
   template <class T> GRADUS_HD auto operator()(T x) const {
     if constexpr (std::is_integral_v<T>)
@@ -70,35 +67,6 @@ struct choose { static constexpr std::string_view name = "where";
 
 }  // namespace functor
 
-namespace op::inline GRADUS_BUILD {
-
-/// Whether F, a functor that returns a condition, holds for each element. The operands broadcast, and are compared in
-/// the type that theirs promote to. Kernel: forward(ctx, f, y, x...).
-template <class F>
-struct test {
-  F f;
-
-  using family = elementwise;
-  static constexpr std::string_view name = F::name;
-  static constexpr save_rule saves = save_nothing();
-  static constexpr flop_counts flops_per_element{1, 0};
-
-  template <class... Xs>
-  using output_of =
-      tensor<bool, broadcast_shape<typename Xs::shape...>, typename std::tuple_element_t<0, std::tuple<Xs...>>::device>;
-
-  template <class Call, class... Xs>
-  constexpr auto forward(Call how, const Xs&... xs) const {
-    output_of<Xs...> y(how.owner(), broadcast_extents(name, xs.extents()...));
-    kernel<test, typename output_of<Xs...>::device>::forward(how.owner(), f, y.view(), xs.view()...);
-    return y;
-  }
-  template <class... Ignored>
-  constexpr void backward(const Ignored&...) const {}
-};
-
-}  // namespace op::inline GRADUS_BUILD
-
 namespace detail {
 template <class F, class A, class B>
 GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
@@ -106,7 +74,7 @@ GRADUS_OF_BUILD constexpr auto compare(const A& a, const B& b) {
       "a < b, a == b, logical_and(a, b): the shapes of a and b must be equal, or 1 where they differ, axis by "
       "axis from the back",
       shapes_broadcast<shape_of<A>, shape_of<B>>)
-  return apply(op::test<F>{}, a, b);
+  return apply(op::map<F>{}, a, b);
 }
 // A number beside floating-point elements is rounded to their type first: 0.1 equals an element that was set to 0.1.
 template <class F, class X, class C>
@@ -117,89 +85,36 @@ GRADUS_OF_BUILD constexpr auto compare_with(const X& x, C c) {
       "cast<float>(x) < 0.5",
       constant_fits_elements<C, T>)
   if constexpr (is_floating<T>)
-    return apply(op::test<functor::compare_with<F, double>>{{static_cast<double>(
+    return apply(op::map<functor::compare_with<F, double>>{{static_cast<double>(
                      convert_element<T>(static_cast<compute_type<T>>(c)))}},
                  x);
   else
-    return apply(op::test<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c), is_above_int64(c)}},
-                 x);
+    return apply(op::map<functor::compare_with<F, std::int64_t>>{{static_cast<std::int64_t>(c), is_above_int64(c)}}, x);
 }
 }  // namespace detail
 
 /// Comparisons, element by element; the shapes broadcast, and the result has elements of type `bool`. A number on
 /// either side is a constant. Beside an integer tensor only whole numbers compile.
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator<(const A& a, const B& b) {
-  return detail::compare<functor::less>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator<(const X& x, C c) {
-  return detail::compare_with<functor::less>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator<(C c, const X& x) {
-  return detail::compare_with<functor::greater>(x, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator>(const A& a, const B& b) {
-  return detail::compare<functor::greater>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator>(const X& x, C c) {
-  return detail::compare_with<functor::greater>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator>(C c, const X& x) {
-  return detail::compare_with<functor::less>(x, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator<=(const A& a, const B& b) {
-  return detail::compare<functor::less_equal>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator<=(const X& x, C c) {
-  return detail::compare_with<functor::less_equal>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator<=(C c, const X& x) {
-  return detail::compare_with<functor::greater_equal>(x, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator>=(const A& a, const B& b) {
-  return detail::compare<functor::greater_equal>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator>=(const X& x, C c) {
-  return detail::compare_with<functor::greater_equal>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator>=(C c, const X& x) {
-  return detail::compare_with<functor::less_equal>(x, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator==(const A& a, const B& b) {
-  return detail::compare<functor::equal>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator==(const X& x, C c) {
-  return detail::compare_with<functor::equal>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator==(C c, const X& x) {
-  return detail::compare_with<functor::equal>(x, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator!=(const A& a, const B& b) {
-  return detail::compare<functor::not_equal>(a, b);
-}
-template <operand X, constant C>
-GRADUS_OF_BUILD constexpr auto operator!=(const X& x, C c) {
-  return detail::compare_with<functor::not_equal>(x, c);
-}
-template <constant C, operand X>
-GRADUS_OF_BUILD constexpr auto operator!=(C c, const X& x) {
-  return detail::compare_with<functor::not_equal>(x, c);
-}
+#define GRADUS_COMPARISON(symbol, comparison, mirrored)                    \
+  template <operand A, operand B>                                          \
+  GRADUS_OF_BUILD constexpr auto operator symbol(const A& a, const B& b) { \
+    return detail::compare<functor::comparison>(a, b);                     \
+  }                                                                        \
+  template <operand X, constant C>                                         \
+  GRADUS_OF_BUILD constexpr auto operator symbol(const X& x, C c) {        \
+    return detail::compare_with<functor::comparison>(x, c);                \
+  }                                                                        \
+  template <constant C, operand X>                                         \
+  GRADUS_OF_BUILD constexpr auto operator symbol(C c, const X& x) {        \
+    return detail::compare_with<functor::mirrored>(x, c);                  \
+  }
+GRADUS_COMPARISON(<, less, greater)
+GRADUS_COMPARISON(>, greater, less)
+GRADUS_COMPARISON(<=, less_equal, greater_equal)
+GRADUS_COMPARISON(>=, greater_equal, less_equal)
+GRADUS_COMPARISON(==, equal, equal)
+GRADUS_COMPARISON(!=, not_equal, not_equal)
+#undef GRADUS_COMPARISON
 
 /// True where neither a nor b is 0; the shapes broadcast.
 template <operand A, operand B>
@@ -214,7 +129,7 @@ GRADUS_OF_BUILD constexpr auto logical_or(const A& a, const B& b) {
 /// True where x is 0.
 template <operand X>
 GRADUS_OF_BUILD constexpr auto logical_not(const X& x) {
-  return apply(op::test<functor::logical_not>{}, x);
+  return apply(op::map<functor::logical_not>{}, x);
 }
 
 /// The number a where the condition is not 0, b elsewhere: float, or std::int64_t if both numbers are whole.

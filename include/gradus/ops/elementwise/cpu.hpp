@@ -25,19 +25,27 @@ namespace cpu_kit::inline GRADUS_BUILD {
 template <class F, class T>
 using map_number = std::conditional_t<sizeof(T) == 2 && has_coarse_form<F>, coarse_pack, pack<compute_type<T>>>;
 
+/// The type whose numbers F computes with: of the results T, or of the operands Ts if it returns conditions.
+template <class F, class T, class... Ts>
+using map_value =
+    typename std::conditional_t<returns_condition<F>, std::type_identity<promote<Ts...>>, std::type_identity<T>>::type;
+
 template <class F, class T, index_t Most, class... Ts>
 void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof...(Ts), Most>& axes, T* out,
               const Ts*... in) {
+  using V = map_value<F, T, Ts...>;
   const auto run = [&](index_t first, index_t n, const Ts*... from) {
     const F f = functor;
     T* const to = out + first;
-    if constexpr (is_floating<T>) {
-      using C = compute_type<T>;
+    if constexpr (is_floating<V>) {
+      using C = compute_type<V>;
+      using number = map_number<F, V>;
       for_packs<C>(n, [&](index_t i, auto which) {
-        const map_number<F, T> y(f(map_number<F, T>(load<C>(from + i, which))...));
-        store(pack<C>(y), to + i, which);
+        if constexpr (returns_condition<F>)
+          store(select(f(load<C>(from + i, which)...), pack<C>(1), pack<C>(0)), to + i, which);
+        else store(pack<C>(number(f(number(load<C>(from + i, which))...))), to + i, which);
       });
-    } else if constexpr (gradus::detail::functor_takes<F, T>) {
+    } else if constexpr (gradus::detail::functor_takes<F, V>) {
       // Integers are computed in 32 bits, or in 64 if an operand has 64.
       using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
       for (index_t i = 0; i < n; ++i) to[i] = static_cast<T>(f(static_cast<I>(from[i])...));

@@ -28,12 +28,14 @@ using map_number = std::conditional_t<is_floating<T> && sizeof(T) == 2 && has_co
 
 template <class F, class T, int N, class... Ts>
 __device__ inline void map_run(const F& f, T* to, const vector_of<Ts, N>&... runs) {
-  using C = functor_type<T, Ts...>;
-  using number = map_number<F, T, C>;
+  using V = typename std::conditional_t<returns_condition<F>, std::type_identity<promote<Ts...>>,
+                                        std::type_identity<T>>::type;
+  using C = functor_type<V, Ts...>;
+  using number = map_number<F, V, C>;
   vector_of<T, N> result;
 #pragma unroll
   for (int i = 0; i < N; ++i)
-    if constexpr (gradus::detail::functor_takes<F, T>)
+    if constexpr (gradus::detail::functor_takes<F, V>)
       result.at[i] = static_cast<T>(static_cast<C>(f(number(static_cast<C>(runs.at[i]))...)));
   store<N, true>(to, result, N);
 }

@@ -53,6 +53,10 @@ inline constexpr bool is_full_functor = requires { requires F::full; };
 template <class F>
 inline constexpr bool is_floating_functor = requires { requires F::floating_only; };
 
+/// A functor that returns conditions (`using result = bool`): a tensor of bool without a gradient.
+template <class F>
+inline constexpr bool returns_condition = requires { typename F::result; };
+
 namespace detail {
 /// A functor's `static constexpr std::string_view name`, for plans, profiles and checkpoint policies; or "map".
 template <class F>
@@ -114,9 +118,9 @@ struct map {
   using family = elementwise;
   static constexpr op_precision precision = is_full_functor<F> ? op_precision::full : op_precision::widest;
   static constexpr std::string_view name = gradus::detail::functor_name<F>();
-  static constexpr save_rule saves = is_linear_functor<F>            ? save_nothing()
-                                     : has_derivative_from_output<F> ? save_output()
-                                                                     : save_rule{~0u, false};
+  static constexpr save_rule saves = is_linear_functor<F> || returns_condition<F> ? save_nothing()
+                                     : has_derivative_from_output<F>              ? save_output()
+                                                                                  : save_rule{~0u, false};
   static constexpr flop_counts flops_per_element{functor_flops<F>(), 2 * functor_flops<F>()};
 
   template <class Call, class... Xs>
@@ -124,7 +128,7 @@ struct map {
     using out_type = output_of<Call, Xs...>;
     using device = typename out_type::device;
     static_assert(
-        gradus::detail::functor_takes<F, typename out_type::value_type>,
+        gradus::detail::functor_takes<F, promote<typename Xs::value_type...>>,
         "exp, log, sqrt, sin, floor, tanh, sigmoid, pow, constant / x: the operand must have floating-point elements");
     auto& ctx = how.owner();
     const auto inputs = std::make_tuple(std::as_const(xs).view()...);
@@ -134,8 +138,10 @@ struct map {
   }
 
   template <class Saved, class Grad, class... Sinks>
-  constexpr void backward(const Saved& saved, Grad grad, const Sinks&... sinks) const {
-    if constexpr (is_sum_functor<F>) {
+  constexpr void backward([[maybe_unused]] const Saved& saved, Grad grad, const Sinks&... sinks) const {
+    if constexpr (returns_condition<F>) {
+      return;
+    } else if constexpr (is_sum_functor<F>) {
       (give_sum(grad, sinks), ...);
     } else {
       using device = typename Grad::device;
@@ -161,11 +167,9 @@ struct map {
 
   template <class... Xs>
   using device_of = typename std::tuple_element_t<0, std::tuple<Xs...>>::device;
-  template <class... Xs>
-  using widest_of =
-      tensor<promote<typename Xs::value_type...>, broadcast_shape<typename Xs::shape...>, device_of<Xs...>>;
   template <class Call, class... Xs>
-  using output_of = tensor<typename Call::template result<promote<typename Xs::value_type...>>,
+  using output_of = tensor<std::conditional_t<returns_condition<F>, bool,
+                                              typename Call::template result<promote<typename Xs::value_type...>>>,
                            broadcast_shape<typename Xs::shape...>, device_of<Xs...>>;
 
   // The memory of an operand without other owners becomes the output's: the pass works in place.
