@@ -84,7 +84,6 @@
 #include "ops/slice/stack_pad_roll.hpp"
 #include "ops/softmax/cuda.hpp"
 #include "ops/sort/cuda.hpp"
-#include "ops/triangle/cuda.hpp"
 #include "optim/adafactor.hpp"
 #include "optim/adagrad.hpp"
 #include "optim/adamw.hpp"

@@ -70,7 +70,7 @@
 #include "ops/slice/stack_pad_roll.hpp"
 #include "ops/softmax/cpu.hpp"
 #include "ops/sort/cpu.hpp"
-#include "ops/triangle/cpu.hpp"
+#include "ops/triangle/triangle.hpp"
 //
 #include "model/copy.hpp"
 #include "model/file_store.hpp"

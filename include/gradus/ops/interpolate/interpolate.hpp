@@ -8,8 +8,7 @@
 #include "../../autodiff/apply.hpp"
 #include "../../autodiff/casting.hpp"
 #include "../../core/config.hpp"
-#include "../../tensor/creation.hpp"
-#include "../cumsum/cumsum.hpp"
+#include "../cumsum/numbers.hpp"
 #include "../elementwise/arithmetic.hpp"
 #include "../elementwise/functions.hpp"
 #include "../elementwise/selection.hpp"
@@ -31,11 +30,6 @@ inline constexpr bool has_fixed_pixels = S::rank != 4 || !(is_bounded(S::in_type
 template <class T, interpolation Mode>
 inline constexpr bool has_means = is_floating<T> || Mode == interpolation::nearest;
 
-// 0, 1, ..., N-1, computed on the device, so that a step can be captured as a graph.
-template <index_t N, class D>
-GRADUS_OF_BUILD auto numbers(context<D>& ctx) {
-  return cumsum<0>(ones<std::int64_t, shape<N>>(ctx)) - 1;
-}
 // x with Count entries along an axis. Of means the elements have x's compute type.
 template <index_t Axis, index_t Count, interpolation Mode, class X>
 GRADUS_OF_BUILD auto interpolate_along(const X& x) {

@@ -8,6 +8,8 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/shape_algebra.hpp"
+#include "../comparison/comparison.hpp"
+#include "../elementwise/selection.hpp"
 #include "../permute/rows.hpp"
 #include "../reduce/reduce.hpp"
 
@@ -16,7 +18,7 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 
 /// The product of the last axis. Saves x. Gradient of an element: dy times the product of the others, which is y / x
-/// only where no element is 0. Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy, x).
+/// only where no element is 0; composed of other operations. Kernel: forward(ctx, y, x, rows, columns).
 struct prod {
   static constexpr std::string_view name = "prod";
   static constexpr op_precision precision = op_precision::full;
@@ -30,16 +32,21 @@ struct prod {
   constexpr auto forward(Call how, const X& x) const {
     tensor<reduced_type<Call, X>, typename output_of<X>::shape, typename X::device> y(
         how.owner(), reduced_extents<axes<-1>>(x.extents()));
-    kernel<prod, typename X::device>::forward(how.owner(), y.view(), x.view());
+    kernel<prod, typename X::device>::forward(how.owner(), y.data(), x.data(), rows_in(x.extents()),
+                                              columns_in(x.extents()));
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
-      auto to = dx.open(dy.owner());
-      kernel<prod, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                 input<0>(saved).view());
+      const auto x = gradus::cast<typename Y::value_type>(input<0>(saved));
+      const auto zero = x == 0;
+      const auto others = where(zero, 1, x);
+      const auto zeros = gradus::sum<-1>(zero, keep);
+      const auto grad = apply(reshape<reduced_shape<typename X::shape, axes<-1>, true>>{}, dy) *
+                        gradus::detail::reduce_last<axes<-1>, true>(prod{}, others);
+      dx.give(where(zero, where(zeros == 1, grad, 0), where(zeros == 0, grad, 0) / others));
     }
   }
 };
