@@ -24,8 +24,8 @@ struct operations {
   static constexpr auto norm(const auto& x, const auto& layer) {
     if constexpr (T.fused_operations) return layer(x);
     else {
-      const auto centred = x - gr::mean<-1>(x, gr::keep);
-      const auto variance = gr::mean<-1>(centred * centred, gr::keep);
+      const auto centred = x - gr::mean<-1>(x, gr::keep_axes);
+      const auto variance = gr::mean<-1>(centred * centred, gr::keep_axes);
       return centred * gr::rsqrt(variance + 1e-5) * layer.weight + layer.bias;
     }
   }
@@ -36,8 +36,8 @@ struct operations {
   static constexpr auto softmax(const auto& x) {
     if constexpr (T.fused_operations) return gr::softmax(x);
     else {
-      const auto e = gr::exp(x - gr::max<-1>(x, gr::keep));
-      return e / gr::sum<-1>(e, gr::keep);
+      const auto e = gr::exp(x - gr::max<-1>(x, gr::keep_axes));
+      return e / gr::sum<-1>(e, gr::keep_axes);
     }
   }
   /// [Time, Time]: 0 on and below the diagonal, minus infinity above it.
@@ -68,7 +68,7 @@ struct operations {
   /// them.
   static constexpr auto cross_entropy(const auto& logits, const auto& entries) {
     constexpr gr::index_t all = gr::shape_of<decltype(logits)>::size;
-    const auto centred = logits - gr::max<-1>(logits, gr::keep);
+    const auto centred = logits - gr::max<-1>(logits, gr::keep_axes);
     const auto norms = gr::log(gr::sum<-1>(gr::exp(centred)));
     return gr::mean(norms) - gr::mean(gr::embedding(entries, gr::reshape<all, 1>(centred)));
   }

@@ -21,7 +21,7 @@ void step(gr::context<gr::cuda>& ctx) {
   const auto half = gr::gelu(gr::cast<gr::bf16>(gr::rms_norm(y, w)));
   const auto z = gr::softmax(y * w) + gr::log_softmax(gr::cast<float>(half));
   const auto turned = gr::permute<2, 0, 1>(z) + gr::mean(z);
-  const auto sums = gr::sum<0>(z) * gr::sum<1>(positions, gr::keep);
+  const auto sums = gr::sum<0>(z) * gr::sum<1>(positions, gr::keep_axes);
   gr::backward(gr::sum(turned) + gr::sum(sums) + gr::sum(gr::permute<1, 0, 2>(z)) +
                gr::sum(gr::max<1>(z)) + gr::sum(gr::variance<2>(z)) +
                gr::cross_entropy(gr::matmul<gr::transpose{.a = false, .b = true}>(y, table), ids));

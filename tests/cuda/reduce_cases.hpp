@@ -20,7 +20,7 @@ void reduce_cases(runner<D>& r) {
   using cube = gr::shape<7, 9, 21>;
   const auto largest = [](auto x) { return gr::max<1>(x) * 2.0; };
   r.template differentiate<float, cube>("max of axis 1", largest);
-  r.template differentiate<float, cube>("max of axis 2", [](auto x) { return gr::max<2>(x, gr::keep); });
+  r.template differentiate<float, cube>("max of axis 2", [](auto x) { return gr::max<2>(x, gr::keep_axes); });
   r.template differentiate<float, cube>("min", [](auto x) { return gr::min(x); });
   r.template differentiate<gr::f16, cube>("max of axes 0 and 2, f16", [](auto x) { return gr::max<0, 2>(x); });
   r.template differentiate<float, cube>("variance of axis 0", [](auto x) { return gr::variance<0>(x); });

@@ -55,7 +55,7 @@ TEST_CASE("computing") {
   auto scaled = 2.0 * a + 1.0;                         // [2, 3]
   auto curved = gr::exp(-a * a);                       // [2, 3]
   auto columns = gr::sum<0>(a);                        // [3]: axis 0 is gone
-  auto centred = a - gr::mean<1>(a, gr::keep);         // [2, 3] - [2, 1]: the axis was kept as 1
+  auto centred = a - gr::mean<1>(a, gr::keep_axes);    // [2, 3] - [2, 1]: the axis was kept as 1
   auto product = gr::matmul(a, gr::permute<1, 0>(a));  // [2, 3] x [3, 2] -> [2, 2]
   auto flat = gr::reshape<6>(a);                       // the same elements as [6]
   auto odds = gr::softmax(a);                          // along the last axis

@@ -38,7 +38,7 @@ TEST_CASE("a mean keeps its gradient when it is broadcast back") {
   workplace at;
   check_gradient(
       "standardised",
-      [](auto v) { return (v - gr::mean<1>(v, gr::keep)) * gr::rsqrt(gr::variance<1>(v, gr::keep) + 1e-5); },
+      [](auto v) { return (v - gr::mean<1>(v, gr::keep_axes)) * gr::rsqrt(gr::variance<1>(v, gr::keep_axes) + 1e-5); },
       normal<double, gr::shape<3, 19>>(at.ctx));
 }
 
@@ -49,17 +49,17 @@ TEST_CASE(
   auto x = normal<double, gr::shape<3, 2, 19>>(at.ctx);
   x(0, 1, 3) = x(1, 0, 0) = x(1, 0, 18) = 0;
   check_gradient(
-      "prod", [](auto v) { return gr::prod<-1>(v, gr::keep); }, x);
+      "prod", [](auto v) { return gr::prod<-1>(v, gr::keep_axes); }, x);
   check_gradient(
       "prod", [](auto v) { return gr::prod<0>(v); }, x);
   check_gradient(
       "prod", [](auto v) { return gr::prod(v); }, between<gr::shape<37>>(at.ctx, 0.8, 1.2));
   check_gradient(
-      "standard_deviation", [](auto v) { return gr::standard_deviation<0, 2>(v, gr::keep); }, x);
+      "standard_deviation", [](auto v) { return gr::standard_deviation<0, 2>(v, gr::keep_axes); }, x);
   check_gradient(
       "cumsum", [](auto v) { return gr::cumsum<1>(v); }, x);
   check_gradient(
       "cumsum", [](auto v) { return gr::cumsum<-1>(v); }, x);
   check_gradient(
-      "logsumexp", [](auto v) { return gr::logsumexp<1, 0>(v, gr::keep); }, x);
+      "logsumexp", [](auto v) { return gr::logsumexp<1, 0>(v, gr::keep_axes); }, x);
 }

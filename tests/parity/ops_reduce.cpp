@@ -52,9 +52,9 @@ TEST_CASE_TEMPLATE("reductions over all axes, and ones that keep their axes, hav
   check_case<T>(
       "var_all", [](auto v) { return gr::variance(v); }, x);
   check_case<T>(
-      "sum_1_keep", [](auto v) { return gr::sum<1>(v, gr::keep); }, x);
+      "sum_1_keep", [](auto v) { return gr::sum<1>(v, gr::keep_axes); }, x);
   check_case<T>(
-      "mean_2_keep", [](auto v) { return gr::mean<2>(v, gr::keep); }, x);
+      "mean_2_keep", [](auto v) { return gr::mean<2>(v, gr::keep_axes); }, x);
 }
 
 TEST_CASE_TEMPLATE("argmax finds PyTorch's indices", T, double, float) {

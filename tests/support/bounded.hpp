@@ -44,7 +44,7 @@ template <class Check>
 void families_of_any_axes(const Check& check) {
   check("elementwise", [](auto&, auto& x, auto& y) { return gr::exp(x) * y - 2.0f * x / (y * y + 1.0f); });
   check("broadcast of reductions",
-        [](auto&, auto& x, auto& y) { return x * gr::mean<-1>(y, gr::keep) + gr::max<0>(x, gr::keep); });
+        [](auto&, auto& x, auto& y) { return x * gr::mean<-1>(y, gr::keep_axes) + gr::max<0>(x, gr::keep_axes); });
   check("sum over the first", [](auto&, auto& x, auto& y) { return gr::sum<0>(x * y); });
   check("mean over the second", [](auto&, auto& x, auto& y) { return gr::mean<1>(x * y); });
   check("mean over all", [](auto&, auto& x, auto& y) { return gr::mean(x + y); });
@@ -77,7 +77,7 @@ void families_of_rows(const Check& check) {
     return gr::max_pool1d<window>(x * y) * gr::avg_pool1d<window>(x) + gr::adaptive_avg_pool1d<4>(y);
   });
   check("broadcast", [](auto& ctx, auto& x, auto& y) {
-    return x * constant<gr::shape<8>>(ctx, 1) + gr::mean<-1>(y, gr::keep) * gr::max<0>(x, gr::keep);
+    return x * constant<gr::shape<8>>(ctx, 1) + gr::mean<-1>(y, gr::keep_axes) * gr::max<0>(x, gr::keep_axes);
   });
   check("softmax", [](auto&, auto& x, auto& y) { return gr::softmax(x) + gr::log_softmax(y); });
   check("logsumexp", [](auto&, auto& x, auto& y) { return gr::logsumexp(x * y); });
@@ -86,7 +86,8 @@ void families_of_rows(const Check& check) {
   });
   check("rms_norm", [](auto& ctx, auto& x, auto& y) { return gr::rms_norm(x * y, constant<gr::shape<8>>(ctx, 1)); });
   check("linear", [](auto& ctx, auto& x, auto& y) {
-    return gr::linear(x, constant<gr::shape<8, 6>>(ctx, 1), constant<gr::shape<6>>(ctx, 2)) * gr::mean<-1>(y, gr::keep);
+    return gr::linear(x, constant<gr::shape<8, 6>>(ctx, 1), constant<gr::shape<6>>(ctx, 2)) *
+           gr::mean<-1>(y, gr::keep_axes);
   });
   check("cross_entropy", [](auto& ctx, auto& x, auto& y) {
     const auto targets = gr::argmax<-1>(y.value());

@@ -121,7 +121,7 @@ struct mixture {
   }
   constexpr auto gates(const auto& chosen) const {
     using type = std::remove_cvref_t<decltype(chosen)>;
-    return options.renormalise ? type(chosen / sum<1>(chosen, keep)) : chosen;
+    return options.renormalise ? type(chosen / sum<1>(chosen, keep_axes)) : chosen;
   }
   constexpr index_t capacity_for(index_t choices) const {
     if (options.capacity <= 0) return choices;

@@ -1,4 +1,4 @@
-// expect: sum<axes\.\.\.>\(x\) and other reductions: axes are template arguments, as in sum<0, -1>\(x, keep\)
+// expect: sum<axes\.\.\.>\(x\) and other reductions: axes are template arguments, as in sum<0, -1>\(x, keep_axes\)
 // expect-lines: 17
 #include <gradus/gradus.hpp>
 

@@ -493,7 +493,7 @@ TEST_CASE("what a region takes out of its recording is a constant there, as with
   const auto gradient = [&](bool as_region) {
     const auto body = [&](auto v) {
       const auto y = layer(std::move(v));
-      return y * gr::max<-1>(y.value(), gr::keep);
+      return y * gr::max<-1>(y.value(), gr::keep_axes);
     };
     const auto x = f.tape.variable(f.x0);
     auto loss = as_region ? gr::sum(gr::checkpoint(body, x)) : gr::sum(body(x));

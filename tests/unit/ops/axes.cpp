@@ -28,13 +28,13 @@ void check_same(F one, G other) {
 
 TEST_CASE("axes of reductions count from either end, and are kept if asked") {
   check_same([](const auto& x) { return gr::sum<0, -1>(x); }, [](const auto& x) { return gr::sum<0, 2>(x); });
-  check_same([](const auto& x) { return gr::mean<-2>(x, gr::keep); },
+  check_same([](const auto& x) { return gr::mean<-2>(x, gr::keep_axes); },
              [](const auto& x) { return gr::reshape<3, 1, 7>(gr::mean<1>(x)); });
-  check_same([](const auto& x) { return gr::logsumexp<0>(x, gr::keep); },
+  check_same([](const auto& x) { return gr::logsumexp<0>(x, gr::keep_axes); },
              [](const auto& x) { return gr::reshape<1, 5, 7>(gr::logsumexp<-3>(x)); });
   check_same([](const auto& x) { return gr::sum<gr::axes<0, 2>>(x); }, [](const auto& x) { return gr::sum<0, 2>(x); });
   check_same([](const auto& x) { return gr::prod<gr::axes<1>, true>(x); },
-             [](const auto& x) { return gr::prod<1>(x, gr::keep); });
+             [](const auto& x) { return gr::prod<1>(x, gr::keep_axes); });
   check_same([](const auto& x) { return gr::logsumexp<gr::axes<>>(x); },
              [](const auto& x) { return gr::logsumexp<0, 1, 2>(x); });
 }

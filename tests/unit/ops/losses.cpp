@@ -91,8 +91,10 @@ TEST_CASE("cumsum, prod and losses of classes have the same bits on one thread a
     threads on(at.ctx, n);
     return evaluate(
         at.ctx,
-        [&](auto v) { return gr::cumsum<0>(v) + gr::cumsum<1>(v) + gr::prod<1>(v, gr::keep) + gr::nll_loss(v, t); }, dy,
-        x);
+        [&](auto v) {
+          return gr::cumsum<0>(v) + gr::cumsum<1>(v) + gr::prod<1>(v, gr::keep_axes) + gr::nll_loss(v, t);
+        },
+        dy, x);
   };
   const auto one = run(1), two = run(2);
   CHECK(same_bits(one.y, two.y));

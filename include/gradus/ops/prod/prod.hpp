@@ -43,7 +43,7 @@ struct prod {
       const auto x = gradus::cast<typename Y::value_type>(input<0>(saved));
       const auto zero = x == 0;
       const auto others = where(zero, 1, x);
-      const auto zeros = gradus::sum<-1>(zero, keep);
+      const auto zeros = gradus::sum<-1>(zero, keep_axes);
       const auto grad = apply(reshape<reduced_shape<typename X::shape, axes<-1>, true>>{}, dy) *
                         gradus::detail::reduce_last<axes<-1>, true>(prod{}, others);
       dx.give(where(zero, where(zeros == 1, grad, 0), where(zeros == 0, grad, 0) / others));

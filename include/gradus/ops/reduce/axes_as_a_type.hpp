@@ -21,13 +21,13 @@ template <std::ptrdiff_t... Axes>
 inline constexpr bool is_axes<axes<Axes...>> = true;
 }  // namespace detail
 
-#define GRADUS_REDUCES_AXES(function)                                                                      \
-  template <class Axes, bool Keep = false, operand X>                                                      \
-    requires detail::is_axes<Axes>                                                                         \
-  GRADUS_OF_BUILD constexpr auto function(X&& x) {                                                         \
-    return [&]<std::ptrdiff_t... A>(axes<A...>) {                                                          \
-      return function<A...>(std::forward<X>(x), std::conditional_t<Keep, keep_axes, detail::drop_axes>{}); \
-    }(Axes{});                                                                                             \
+#define GRADUS_REDUCES_AXES(function)                                                                        \
+  template <class Axes, bool Keep = false, operand X>                                                        \
+    requires detail::is_axes<Axes>                                                                           \
+  GRADUS_OF_BUILD constexpr auto function(X&& x) {                                                           \
+    return [&]<std::ptrdiff_t... A>(axes<A...>) {                                                            \
+      return function<A...>(std::forward<X>(x), std::conditional_t<Keep, keep_axes_t, detail::drop_axes>{}); \
+    }(Axes{});                                                                                               \
   }
 GRADUS_REDUCES_AXES(sum)
 GRADUS_REDUCES_AXES(mean)

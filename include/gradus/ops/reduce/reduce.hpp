@@ -170,14 +170,14 @@ struct variance {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// Passed after the operand, keeps each reduced axis as one of extent 1: `sum<1>(x, keep)` of [a, b] is [a, 1].
-struct keep_axes {};
-inline constexpr keep_axes keep{};
+/// Passed after the operand, keeps each reduced axis as one of extent 1: `sum<1>(x, keep_axes)` of [a, b] is [a, 1].
+struct keep_axes_t {};
+inline constexpr keep_axes_t keep_axes{};
 
 namespace detail {
 struct drop_axes {};
 template <class Keep>
-inline constexpr bool keeps = std::is_same_v<Keep, keep_axes>;
+inline constexpr bool keeps = std::is_same_v<Keep, keep_axes_t>;
 template <class... SecondArgument>
 inline constexpr bool axes_are_template_arguments =
     ((keeps<SecondArgument> || std::is_same_v<SecondArgument, drop_axes>)&&...);
@@ -189,7 +189,7 @@ inline constexpr bool has_floating_elements = is_floating<T>;
 // Applies a reduction over the axes, if x has them.
 template <class Axes, class Keep, class Op, class X>
 GRADUS_OF_BUILD constexpr auto reduce(const Op& op, X&& x) {
-  GRADUS_REQUIRE("sum<axes...>(x) and other reductions: axes are template arguments, as in sum<0, -1>(x, keep)",
+  GRADUS_REQUIRE("sum<axes...>(x) and other reductions: axes are template arguments, as in sum<0, -1>(x, keep_axes)",
                  detail::axes_are_template_arguments<Keep>)
   GRADUS_REQUIRE("sum<axes...>(x) and other reductions: x has no such axis, or it is named twice",
                  detail::axes_exist<Axes, shape_of<X>::rank>)
@@ -198,7 +198,7 @@ GRADUS_OF_BUILD constexpr auto reduce(const Op& op, X&& x) {
 }  // namespace detail
 
 /// Sum over the given axes, which may count from the back; over all if none is given: `sum<0, 2>(x)` of [a, b, c] is
-/// [b]; `sum<1>(x, keep)` keeps the axis as 1. The sum of integers, bool among them, is an std::int64_t.
+/// [b]; `sum<1>(x, keep_axes)` keeps the axis as 1. The sum of integers, bool among them, is an std::int64_t.
 template <std::ptrdiff_t... Axes, operand X, class Keep = detail::drop_axes>
 GRADUS_OF_BUILD constexpr auto sum(X&& x, Keep = {}) {
   return detail::reduce<axes<Axes...>, Keep>(op::sum<axes<Axes...>, detail::keeps<Keep>, false>{}, std::forward<X>(x));

@@ -16,8 +16,7 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 
 /// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)); of the logarithm,
-/// dx =
-/// dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
+/// dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
@@ -54,8 +53,7 @@ struct softmax {
 
 }  // namespace op::inline GRADUS_BUILD
 
-/// e^x / sum(e^x) along an axis, without overflow: [..., n] -> [..., n]. An axis that is not the last one is moved there
-/// by a copy, and back.
+/// e^x / sum(e^x) along an axis, without overflow. An axis that is not the last one is moved there by a copy, and back.
 template <std::ptrdiff_t Axis = -1, operand X>
 GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   GRADUS_REQUIRE("softmax(x): x needs at least one axis", shape_of<X>::rank >= 1)
@@ -63,7 +61,7 @@ GRADUS_OF_BUILD constexpr auto softmax(X&& x) {
   GRADUS_REQUIRE("softmax(x): x must have floating-point elements", is_floating<value_of_t<X>>)
   return detail::apply_along<Axis>(op::softmax<false>{}, std::forward<X>(x));
 }
-/// x - log(sum(e^x)) along an axis, without overflow: [..., n] -> [..., n]; axes as softmax's.
+/// x - log(sum(e^x)) along an axis, without overflow; axes as softmax's.
 template <std::ptrdiff_t Axis = -1, operand X>
 GRADUS_OF_BUILD constexpr auto log_softmax(X&& x) {
   GRADUS_REQUIRE("log_softmax(x): x needs at least one axis", shape_of<X>::rank >= 1)
