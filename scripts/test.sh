@@ -25,7 +25,7 @@ while [[ $# -gt 0 ]]; do
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --quick)
       only='^(unit_(core|memory|tensor|ops)|grad|layering/.*|docs/lists_functions'
-      only+='|compile_fail/[^/]*_(shapes?|rows|columns|axis)/g\+\+)$'
+      only+='|compile_fail/(elementwise|layout|matmul|reduce)/g\+\+)$'
       shift ;;
     --preset | --only | --jobs)
       [[ $# -ge 2 ]] || fail "$1 needs a value"

@@ -9,7 +9,7 @@
 #   <!-- excerpt: PATH -->        it is a run of whole lines of PATH
 # and a block after this one holds whatever the case expects the compiler to say (a test of its own checks that it
 # does):
-#   <!-- message: CASE -->        tests/compile_fail/cases/CASE.cpp; or `CASE g++`, `CASE clang++` with the lines for
+#   <!-- message: CASE -->        a case of tests/compile_fail/cases; or `CASE g++`, `CASE clang++` with the lines for
 #                                 that compiler
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -90,12 +90,14 @@ check_block() {
       fi ;;
     message)
       blocks=$((blocks + 1))
-      file=tests/compile_fail/cases/${source%% *}.cpp
-      if [[ ! -f $file ]]; then problem "$at: there is no $file to expect a message of"; return; fi
+      file=$(grep -slx "// case: ${source%% *}" tests/compile_fail/cases/*.cpp || true)
+      if [[ -z $file ]]; then
+        problem "$at: there is no case ${source%% *} in tests/compile_fail/cases to expect a message of"; return
+      fi
       name=""
       if [[ $source == *' '* ]]; then name=${source##* }; fi
-      expected=$(sed -nE -e 's|^// expect: ?(.*)$|\1|p' \
-        ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"} "$file")
+      expected=$(awk -v name="${source%% *}" '/^\/\/ case: / { on = $3 == name } on' "$file" |
+        sed -nE -e 's|^// expect: ?(.*)$|\1|p' ${name:+-e "s|^// expect\(${name//+/\\+}\): ?(.*)$|\1|p"})
       # g++ quotes names by characters of several bytes where the locale is UTF-8, which a pattern's '.' does not match
       # in another one.
       text=${text//‘/\'} text=${text//’/\'}

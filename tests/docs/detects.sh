@@ -12,7 +12,8 @@ fresh() {
   put tests/docs/a.cpp 'int main() {' '  // [sum]' '  int a = 1;' '' '  int b = 2;' '  // [/sum]' '  print(a, b);' \
     '  // [sum]' '  return a + b;' '  // [/sum]' '}'
   put include/b.hpp 'struct b {' '  int x;' '  int y;' '};'
-  put tests/compile_fail/cases/add.cpp '// expect: a \+ b: rows' '// expect(g++): note' 'int f();'
+  put tests/compile_fail/cases/sums.cpp '// case: sub' '// expect: no' '// case: add' '// expect: a \+ b: rows' \
+    '// expect(g++): note' 'int f();'
   put docs/guide/page.md '# Page' '[up](../../README.md#title), [out](https://example.org), `[](missing)`' \
     '<!-- excerpt: include/b.hpp -->' '```cpp' 'int x;' 'int y;' '```' \
     '<!-- message: add g++ -->' '```text' 'error: a + b: rows' 'note: 1' '```'
@@ -45,7 +46,7 @@ fresh; change tests/docs/a.cpp '/\/sum/d';               rejects "no region 'sum
 fresh; change include/b.hpp 's/int y/long y/'
 rejects 'page.md:4: include/b.hpp has no such lines' "an excerpt that changed"
 fresh; change docs/guide/page.md 's/a + b/a - b/'
-rejects 'does not contain what .*add.cpp expects: a' "another message"
+rejects 'does not contain what .*sums.cpp expects: a' "another message"
 fresh; change docs/guide/page.md 's/^note/remark/';      rejects 'expects: note' "a message without one compiler's line"
 fresh; change docs/guide/page.md 's/README/READYOU/'
 rejects 'page.md:2: link to ../../READYOU.md' "a link to nothing"
