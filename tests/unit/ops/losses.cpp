@@ -149,9 +149,13 @@ struct newer_step {
     auto y = gr::checkpoint([](auto u, const auto& w) { return gr::sin(gr::matmul(u, w)); }, tape.watch(x), net.weight);
     y *= 2;
     y += gr::where(y < 0.1, gr::cumsum<0>(y), 1);
-    auto loss = gr::cross_entropy(y, t, {.smoothing = 0.1}) + gr::nll_loss<reduction::sum>(y, t) +
-                gr::mse_loss(y, gr::zeros<float, gr::shape<7, 19>>(transient));
-    loss += gr::sum(gr::prod<0>(y)) + gr::mean(gr::logsumexp<0>(y)) + gr::standard_deviation(y);
+    // One after the other: C++ evaluates operands of + in any order, also another one in a constant expression.
+    auto loss = gr::cross_entropy(y, t, {.smoothing = 0.1});
+    loss += gr::nll_loss<reduction::sum>(y, t);
+    loss += gr::mse_loss(y, gr::zeros<float, gr::shape<7, 19>>(transient));
+    loss += gr::sum(gr::prod<0>(y));
+    loss += gr::mean(gr::logsumexp<0>(y));
+    loss += gr::standard_deviation(y);
     static_cast<void>(gr::argmin(gr::where(gr::logical_not(y == 0), 1.5, 2)));
     gr::backward(loss);
     gr::clear_gradients(net);

@@ -46,7 +46,9 @@ struct prod {
       const auto zeros = gradus::sum<-1>(zero, keep_axes);
       const auto grad = apply(reshape<reduced_shape<typename X::shape, axes<-1>, true>>{}, dy) *
                         gradus::detail::reduce_last<axes<-1>, true>(prod{}, others);
-      dx.give(where(zero, where(zeros == 1, grad, 0), where(zeros == 0, grad, 0) / others));
+      auto of_zeros = where(zeros == 1, grad, 0);  // one after the other, so that a plan has the memory of a step
+      auto of_others = where(zeros == 0, grad, 0) / others;
+      dx.give(where(zero, std::move(of_zeros), std::move(of_others)));
     }
   }
 };
