@@ -70,7 +70,11 @@ GRADUS_OF_BUILD constexpr auto reduce_last(const Op& op, X&& x) {
 /// The permutation that exchanges an axis and the last one.
 template <index_t Axis, std::size_t... I>
 GRADUS_OF_BUILD constexpr auto exchange_with_last(std::index_sequence<I...>) {
-  return op::permute<(I == Axis ? sizeof...(I) - 1 : I + 1 == sizeof...(I) ? Axis : I)...>{};
+  constexpr auto exchanged = [](index_t i) {
+    if (i == Axis) return index_t{sizeof...(I) - 1};
+    return i + 1 == sizeof...(I) ? Axis : i;
+  };
+  return op::permute<exchanged(I)...>{};
 }
 /// Applies `op`, which works along the last axis, along an axis: exchanges the two before and after.
 template <std::ptrdiff_t Axis, class Op, class X>

@@ -77,7 +77,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
 
  private:
   static double factor(const auto& big, const auto& small) {
-    return Mean ? 1.0 / static_cast<double>(big.extents().size / small.extents().size) : 1.0;
+    const index_t count = big.extents().size / small.extents().size;
+    return Mean ? 1.0 / static_cast<double>(count) : 1.0;
   }
 };
 
