@@ -69,7 +69,7 @@ flags() {
   refuses 2 '--context must be a whole number' "$gradus" train --context -8
   refuses 2 '--batch must be a whole number' "$gradus" train --batch 1.5
   refuses 2 '--minutes must be a positive number, not soon' "$gradus" train --minutes=soon
-  refuses 2 '--ranks must be a power of two, not 3$' "$gradus" train --ranks 3
+  refuses 2 '--ranks must be a power of two, not 3$' "$gradus" train --data text --ranks 3
   refuses 2 '--leaves must be a whole number from 1 to 4096, not 8192$' "$gradus" train --leaves 8192
   refuses 2 '--shard must be nothing, states, gradients or parameters, not all$' "$gradus" train --shard all
   refuses 2 '--sums must be tree or fastest, not slow$' "$gradus" train --sums slow
