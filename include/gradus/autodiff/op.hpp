@@ -113,7 +113,8 @@ constexpr bool shares_elements() {
   if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
   else return false;
 }
-// True if only as many bytes of operand I are read as the result has (`static constexpr unsigned selected_operands`).
+// True if forward reads a part of operand I, of as many bytes as the result (`static constexpr unsigned
+// selected_operands`).
 template <class Op, std::size_t I>
 constexpr bool selects_from() {
   if constexpr (requires { Op::selected_operands; }) return (Op::selected_operands >> I & 1u) != 0;

@@ -68,7 +68,7 @@ template <class Q, class K>
 constexpr bool check_attention_by_axis() {
   GRADUS_REQUIRE("attention(q, k, v): q and k must have the same batch, heads and depth, or q a multiple of k's heads",
                  same_shape<Q, fitting_queries<Q, K>>)
-  return true;
+  { return true; }
   return false;
 }
 /// Checks shapes of operands [B, T, H*D]; true if they fit.
@@ -83,7 +83,7 @@ constexpr bool check_attention_by_columns() {
                  width_divides<K::extent_in_type(2), depth>)
   GRADUS_REQUIRE("attention<Heads>(q, k, v): Heads must be a multiple of the heads of k and v",
                  heads_share<Heads, K::extent_in_type(2) / depth>)
-  return true;
+  { return true; }
   return false;
 }
 template <bool ByAxis, index_t Heads, class Q, class K>
@@ -92,8 +92,10 @@ constexpr bool check_attention_sizes() {
   GRADUS_REQUIRE("attention(q, k, v): only the batch and the numbers of queries and keys may be upto<N>",
                  axis_is_not_bounded<Q::extent_in_type(heads)> && axis_is_not_bounded<K::extent_in_type(heads)> &&
                      axis_is_not_bounded<Q::extent_in_type(-1)> && axis_is_not_bounded<K::extent_in_type(-1)>)
-  if constexpr (ByAxis) return check_attention_by_axis<Q, K>();
-  else return check_attention_by_columns<Heads, Q, K>();
+  {
+    if constexpr (ByAxis) return check_attention_by_axis<Q, K>();
+    else return check_attention_by_columns<Heads, Q, K>();
+  }
   return false;
 }
 template <auto How, class Q, class K, class V>
@@ -103,7 +105,7 @@ constexpr bool check_attention() {
   GRADUS_REQUIRE("attention(q, k, v): q, k and v must have four axes, [B, H, T, D]", ranks || !form::by_axis)
   GRADUS_REQUIRE("attention<Heads>(q, k, v): q, k and v must have three axes, [B, T, H*D]", ranks)
   GRADUS_REQUIRE("attention(q, k, v): k and v must have the same shape", same_shape<K, V>)
-  return check_attention_sizes<form::by_axis, form::heads, Q, K>();
+  { return check_attention_sizes<form::by_axis, form::heads, Q, K>(); }
   return false;
 }
 /// The first operand that is recorded, or else q.

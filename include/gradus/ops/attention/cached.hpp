@@ -153,7 +153,7 @@ constexpr bool check_separate_past() {
       "attention<Heads>(q, k, v, past): for a past [B, H, S, D], q must be [B, T, Heads*D], k and v "
       "[B, T, H*D], and Heads a multiple of H",
       separate_fits_the_past<shape_of<Q>, shape_of<K>, S, Heads> && same_shape<shape_of<K>, shape_of<V>>)
-  return true;
+  { return true; }
   return false;
 }
 

@@ -197,7 +197,7 @@ constexpr bool check_channel_norm() {
   GRADUS_REQUIRE(
       "batch_norm, group_norm, instance_norm(x, weight, bias): the operands must have floating-point elements",
       have_floating_elements<value_of_t<X>, value_of_t<W>, value_of_t<B>>)
-  return true;
+  { return true; }
   return false;
 }
 

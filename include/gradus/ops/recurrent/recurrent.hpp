@@ -35,7 +35,7 @@ constexpr bool check_recurrence() {
                  columns_of_gates_equal_columns_of_w<X::extent_in_type(2), W::extent_in_type(1)>)
   GRADUS_REQUIRE("lstm(gates, w, h, c), gru(gates, w, b, h): states must be [B, H]",
                  (state_is_batch_by_rows_of_w<States, shape<X::extent_in_type(0), W::extent_in_type(0)>> && ...))
-  return true;
+  { return true; }
   return false;
 }
 template <class Cell, class X, class W, class B, class... States>
