@@ -36,6 +36,20 @@ struct with_statistics {
   Statistics statistics;
 };
 
+/// The result of a forward with output y whose kernel also writes statistics S, a tensor of `extents` if it is bounded:
+/// `run` gets their address. Without a tape they are not saved, nor allocated, and `run` gets a null pointer.
+template <class S, class Call, class Y, class Run, class... Extents>
+constexpr auto with_optional_statistics(Call how, Y& y, const Run& run, const Extents&... extents) {
+  if constexpr (Call::saves_statistics) {
+    S statistics(how.owner(), extents...);
+    run(statistics.data());
+    return with_statistics<Y, S>{std::move(y), std::move(statistics)};
+  } else {
+    run(static_cast<typename S::value_type*>(nullptr));
+    return std::move(y);
+  }
+}
+
 /// Takes the place of an input, output or statistics that the operation does not save.
 struct not_saved {};
 

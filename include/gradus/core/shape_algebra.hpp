@@ -345,6 +345,18 @@ constexpr index_t rows_in(const S& of) {
   return of.size / columns_in(of);
 }
 
+/// A tensor as a matrix whose rows are its last axis. CPU kernels take this, so that one serves all shapes;
+struct matrix_extents {
+  index_t rows, columns;
+};
+/// a GPU's take the shape as well, which says how many columns a row in registers has.
+template <class S>
+struct shaped_matrix : matrix_extents {};
+template <class E>
+constexpr shaped_matrix<type_of_extents<E>> as_matrix(const E& of) {
+  return {{rows_in(of), columns_in(of)}};
+}
+
 /// Rows of `S` as a matrix: the product of all extents but the last (1 for a vector).
 template <class S>
 inline constexpr index_t rows_of = S::rank == 0 ? 1 : S::size / S::extents[S::rank - 1];
