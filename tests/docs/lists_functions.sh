@@ -7,12 +7,14 @@ shopt -s nullglob
 headers=(include/gradus/ops/*/{[!c]*,c[!pu]*}.hpp include/gradus/tensor/{creation,random,print}.hpp
   include/gradus/autodiff/{{apply,backward,custom_op},checkpoint/{checkpoint,chain}}.hpp
   include/gradus/nn/*.hpp include/gradus/optim/*.hpp include/gradus/data/*.{hpp,ipp})
-# A line that opens a namespace within gradus ends with a brace, one that closes it with its name.
+# A row GRADUS_UNARY(name) declares a function. A line that opens a namespace within gradus ends with a brace, one that
+# closes it with its name.
 names=$(awk '
   FNR == 1 { inner = 0 }
   /^namespace gradus \{$/ { next }
   /^namespace .*\{$/ { inner++ }
   /^\}  \/\/ namespace / && !/^\}  \/\/ namespace gradus$/ { inner-- }
+  sub(/^GRADUS_UNARY\(/, "") { sub(/\)$/, ""); print; next }
   inner == 0 && /\(/ && !/;$/ &&
   /^(GRADUS_OF_BUILD |GRADUS_IMPL |constexpr|inline|template|std::|tensor<|bool|void|double|auto|index_t)/ {
     text = $0; sub(/\(.*/, "", text); sub(/.*[ &*]/, "", text)

@@ -166,13 +166,20 @@ inline constexpr double no_offset = -0.0;
 template <class C>
 concept constant = std::is_arithmetic_v<C>;
 
+#define GRADUS_OPERATOR(symbol, function)                        \
+  template <operand A, operand B>                                \
+  GRADUS_OF_BUILD constexpr auto operator symbol(A&& a, B&& b) { \
+    return function(std::forward<A>(a), std::forward<B>(b));     \
+  }
 /// The operators call add(), subtract(), multiply(), divide() and negate(). A number is a constant of the operation: it
 /// has no gradient and does not change the element type. Beside an integer tensor only whole numbers compile. Integer
 /// results wrap around; an integer tensor divided by the number 0 throws gradus::error.
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator+(A&& a, B&& b) {
-  return add(std::forward<A>(a), std::forward<B>(b));
-}
+GRADUS_OPERATOR(+, add)
+GRADUS_OPERATOR(-, subtract)
+GRADUS_OPERATOR(*, multiply)
+GRADUS_OPERATOR(/, divide)
+#undef GRADUS_OPERATOR
+
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator+(X&& x, C c) {
   return detail::affine_of<C>(std::forward<X>(x), 1, c);
@@ -180,10 +187,6 @@ GRADUS_OF_BUILD constexpr auto operator+(X&& x, C c) {
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator+(C c, X&& x) {
   return detail::affine_of<C>(std::forward<X>(x), 1, c);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator-(A&& a, B&& b) {
-  return subtract(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator-(X&& x, C c) {
@@ -193,10 +196,6 @@ template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator-(C c, X&& x) {
   return detail::affine_of<C>(std::forward<X>(x), -1, c);
 }
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator*(A&& a, B&& b) {
-  return multiply(std::forward<A>(a), std::forward<B>(b));
-}
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator*(X&& x, C c) {
   return detail::affine_of<C>(std::forward<X>(x), c, detail::no_offset);
@@ -204,10 +203,6 @@ GRADUS_OF_BUILD constexpr auto operator*(X&& x, C c) {
 template <constant C, operand X>
 GRADUS_OF_BUILD constexpr auto operator*(C c, X&& x) {
   return detail::affine_of<C>(std::forward<X>(x), c, detail::no_offset);
-}
-template <operand A, operand B>
-GRADUS_OF_BUILD constexpr auto operator/(A&& a, B&& b) {
-  return divide(std::forward<A>(a), std::forward<B>(b));
 }
 template <operand X, constant C>
 GRADUS_OF_BUILD constexpr auto operator/(X&& x, C c) {

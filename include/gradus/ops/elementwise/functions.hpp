@@ -131,115 +131,59 @@ struct pow_constant { static constexpr std::string_view name = "pow_constant";
 
 }  // namespace functor
 
+#define GRADUS_UNARY(function)                                      \
+  template <operand X>                                              \
+  GRADUS_OF_BUILD constexpr auto function(X&& x) {                  \
+    return apply(op::map<functor::function>{}, std::forward<X>(x)); \
+  }
 /// e to the power x.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto exp(X&& x) {
-  return apply(op::map<functor::exp>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(exp)
 /// Natural logarithm.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto log(X&& x) {
-  return apply(op::map<functor::log>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(log)
 /// Square root.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto sqrt(X&& x) {
-  return apply(op::map<functor::sqrt>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(sqrt)
 /// One over the square root.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto rsqrt(X&& x) {
-  return apply(op::map<functor::rsqrt>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(rsqrt)
 /// Absolute value; its derivative at 0 is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto abs(X&& x) {
-  return apply(op::map<functor::abs>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(abs)
 /// Hyperbolic tangent.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto tanh(X&& x) {
-  return apply(op::map<functor::tanh>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(tanh)
 /// 1 / (1 + e^-x).
-template <operand X>
-GRADUS_OF_BUILD constexpr auto sigmoid(X&& x) {
-  return apply(op::map<functor::sigmoid>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(sigmoid)
 /// max(x, 0); its derivative at 0 is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto relu(X&& x) {
-  return apply(op::map<functor::relu>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(relu)
 /// x * sigmoid(x) (Elfwing et al. 2017).
-template <operand X>
-GRADUS_OF_BUILD constexpr auto silu(X&& x) {
-  return apply(op::map<functor::silu>{}, std::forward<X>(x));
-}
+GRADUS_UNARY(silu)
+/// Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016).
+GRADUS_UNARY(gelu)
+/// Gaussian error linear unit, exact form.
+GRADUS_UNARY(gelu_erf)
+/// The error function.
+GRADUS_UNARY(erf)
+/// Sine of an angle in radians.
+GRADUS_UNARY(sin)
+/// Cosine of an angle in radians.
+GRADUS_UNARY(cos)
+/// log(1 + x), accurate for small x.
+GRADUS_UNARY(log1p)
+/// e^x - 1, accurate for small x.
+GRADUS_UNARY(expm1)
+/// log(1 + e^x), without overflow.
+GRADUS_UNARY(softplus)
+/// The largest integer that is not above x, as a floating-point number; its derivative is 0.
+GRADUS_UNARY(floor)
+/// The smallest integer that is not below x; its derivative is 0.
+GRADUS_UNARY(ceil)
+/// The nearest integer, the even one of two; its derivative is 0.
+GRADUS_UNARY(round)
+/// 1 where x is positive, -1 where it is negative, x where it is a zero or NaN; its derivative is 0.
+GRADUS_UNARY(sign)
+#undef GRADUS_UNARY
+
 /// silu(gate) * x, in one pass (Shazeer, "GLU Variants Improve Transformer", 2020).
 template <operand Gate, operand X>
 GRADUS_OF_BUILD constexpr auto swiglu(Gate&& gate, X&& x) {
   return map(functor::swiglu{}, std::forward<Gate>(gate), std::forward<X>(x));
-}
-/// Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016).
-template <operand X>
-GRADUS_OF_BUILD constexpr auto gelu(X&& x) {
-  return apply(op::map<functor::gelu>{}, std::forward<X>(x));
-}
-/// Gaussian error linear unit, exact form.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto gelu_erf(X&& x) {
-  return apply(op::map<functor::gelu_erf>{}, std::forward<X>(x));
-}
-/// The error function.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto erf(X&& x) {
-  return apply(op::map<functor::erf>{}, std::forward<X>(x));
-}
-/// Sine of an angle in radians.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto sin(X&& x) {
-  return apply(op::map<functor::sin>{}, std::forward<X>(x));
-}
-/// Cosine of an angle in radians.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto cos(X&& x) {
-  return apply(op::map<functor::cos>{}, std::forward<X>(x));
-}
-/// log(1 + x), accurate for small x.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto log1p(X&& x) {
-  return apply(op::map<functor::log1p>{}, std::forward<X>(x));
-}
-/// e^x - 1, accurate for small x.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto expm1(X&& x) {
-  return apply(op::map<functor::expm1>{}, std::forward<X>(x));
-}
-/// log(1 + e^x), without overflow.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto softplus(X&& x) {
-  return apply(op::map<functor::softplus>{}, std::forward<X>(x));
-}
-/// The largest integer that is not above x, as a floating-point number; its derivative is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto floor(X&& x) {
-  return apply(op::map<functor::floor>{}, std::forward<X>(x));
-}
-/// The smallest integer that is not below x; its derivative is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto ceil(X&& x) {
-  return apply(op::map<functor::ceil>{}, std::forward<X>(x));
-}
-/// The nearest integer, the even one of two; its derivative is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto round(X&& x) {
-  return apply(op::map<functor::round>{}, std::forward<X>(x));
-}
-/// 1 where x is positive, -1 where it is negative, x where it is a zero or NaN; its derivative is 0.
-template <operand X>
-GRADUS_OF_BUILD constexpr auto sign(X&& x) {
-  return apply(op::map<functor::sign>{}, std::forward<X>(x));
 }
 /// The angle of the point (x, y), from -pi to pi; the shapes broadcast.
 template <operand Y, operand X>
