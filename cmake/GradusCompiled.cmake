@@ -5,8 +5,15 @@
 # compiled.cpp is in.
 
 if(NOT TARGET gradus_compiled)
-  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL
-    "${gradus_SOURCES}/compiled.cpp" "${gradus_SOURCES}/compiled_kernels.cpp")
+  # A source for each part of compiled_kernels.hpp, so that all cores compile them.
+  set(gradus_kernel_sources "")
+  foreach(part RANGE 1 4)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/gradus_kernels_${part}.cpp")
+    file(CONFIGURE OUTPUT "${source}"
+         CONTENT "#define GRADUS_KERNELS_PART ${part}\n#include <gradus/compiled_kernels.cpp>\n" @ONLY)
+    list(APPEND gradus_kernel_sources "${source}")
+  endforeach()
+  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/compiled.cpp" ${gradus_kernel_sources})
   add_library(gradus::compiled ALIAS gradus_compiled)
   target_compile_definitions(gradus_compiled PUBLIC GRADUS_COMPILED=1)
   target_link_libraries(gradus_compiled PUBLIC gradus::gradus)

@@ -26,6 +26,7 @@
 #include "ops/linear_cross_entropy/cpu.hpp"
 #include "ops/permute/cpu.hpp"
 #include "ops/reduce/cpu.hpp"
+#include "ops/rope/cpu.hpp"
 #include "ops/slice/cpu.hpp"
 #include "ops/softmax/cpu.hpp"
 #include "optim/adafactor.hpp"
@@ -40,6 +41,7 @@
 #include "optim/lion.hpp"
 #include "optim/muon.hpp"
 #include "optim/sgd.hpp"
+#include "ranks/cpu/reduce.hpp"
 
 #if defined(GRADUS_COMPILED) && GRADUS_KERNELS_COMPILED && !defined(__CUDACC__)
 
@@ -48,21 +50,108 @@
 #define GRADUS_CLASS(...)  extern template class __VA_ARGS__;
 #define GRADUS_KERNELS_ARE_DECLARED
 #endif
+// The library is compiled in parts, at the same time: 1 to 4, or all of them if it is 0.
+#if !defined(GRADUS_KERNELS_PART)
+#define GRADUS_KERNELS_PART 0
+#endif
 
 namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
-// Products, by the types of sums, both operands, the result and the bias.
-GRADUS_KERNEL(gemm<float, void, float, float, float, float>)
+// ---- kernels of a stored type ----------------------------------------------------------------------------------------
+
+#define GRADUS_KERNELS_OF_INDEX(T, I)     \
+  GRADUS_KERNEL(cross_entropy_rows<T, I>) \
+  GRADUS_KERNEL(embedding_rows<T, T, I>)  \
+  GRADUS_KERNEL(embedding_rows_backward<T, compute_type<T>, I>)
+
+// Attention of heads of D features: causal alone, and with options.
+#define GRADUS_KERNELS_OF_HEAD(T, D)                       \
+  GRADUS_KERNEL(attention_forward<D, compute_type<T>, T>)  \
+  GRADUS_KERNEL(attention_backward<D, compute_type<T>, T>) \
+  GRADUS_KERNEL(attention_cached<D, compute_type<T>, T>)
+#define GRADUS_KERNELS_OF_RULED_HEAD(T, D)                       \
+  GRADUS_KERNEL(attention_forward_ruled<D, compute_type<T>, T>)  \
+  GRADUS_KERNEL(attention_backward_ruled<D, compute_type<T>, T>) \
+  GRADUS_KERNEL(attention_cached_ruled<D, compute_type<T>, T>)
+
+// A functor of one operand, or of two, and its gradient; G is what its gradient is computed with.
+#define GRADUS_KERNELS_OF_MAP(T, F, G)         \
+  GRADUS_KERNEL(map_runs<functor::F, T, 8, T>) \
+  GRADUS_KERNEL(map_runs_backward<G, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)
+#define GRADUS_KERNELS_OF_MAP_OF_TWO(T, F)                                          \
+  GRADUS_KERNEL(map_runs<functor::F, T, 8, T, T>)                                   \
+  GRADUS_KERNEL(map_runs_backward<functor::F, T, 8, std::tuple<const T*, const T*>, \
+                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)
+
+#define GRADUS_KERNELS_OF_NORM(T, Centered)                       \
+  GRADUS_KERNEL(norm_rows<Centered, compute_type<T>, T, T, T, T>) \
+  GRADUS_KERNEL(norm_rows_backward<Centered, compute_type<T>, T, T, T, T, T, T>)
+
+#define GRADUS_KERNELS_OF_TYPE(T)                                            \
+  GRADUS_KERNEL(add_run<T, T>)                                               \
+  GRADUS_KERNEL(dropout_run<T>)                                              \
+  GRADUS_KERNEL(permute_axes<T, 8>)                                          \
+  GRADUS_KERNEL(sum_into<T, T>)                                              \
+  GRADUS_KERNEL(variance_into<T, compute_type<T>, T>)                        \
+  GRADUS_KERNEL(find_extremes<true, T>)                                      \
+  GRADUS_KERNEL(softmax_rows<false, compute_type<T>, T>)                     \
+  GRADUS_KERNEL(softmax_rows_backward<false, T, compute_type<T>>)            \
+  GRADUS_KERNEL(scale_gradient<T, compute_type<T>>)                          \
+  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                          \
+  GRADUS_KERNELS_OF_NORM(T, true)                                            \
+  GRADUS_KERNELS_OF_NORM(T, false)                                           \
+  GRADUS_KERNELS_OF_INDEX(T, std::uint8_t)                                   \
+  GRADUS_KERNELS_OF_INDEX(T, std::int32_t)                                   \
+  GRADUS_KERNELS_OF_HEAD(T, 32)                                              \
+  GRADUS_KERNELS_OF_HEAD(T, 64)                                              \
+  GRADUS_KERNELS_OF_MAP_OF_TWO(T, multiply)                                  \
+  GRADUS_KERNELS_OF_MAP(T, affine, functor::affine)                          \
+  GRADUS_KERNELS_OF_MAP(T, gelu, functor::gelu)                              \
+  GRADUS_KERNELS_OF_MAP(T, relu, gradus::detail::from_output<functor::relu>) \
+  GRADUS_KERNELS_OF_MAP(T, tanh, gradus::detail::from_output<functor::tanh>)
+
+// ---- kernels of a policy: parameters, sums and losses in float, other values in T -------------------------------------
+
+#define GRADUS_KERNELS_OF_TOKENS(T, I) \
+  GRADUS_KERNEL(linear_cross_entropy_chunks<float, float, T, float, T, T, float, I>)
+
+#define GRADUS_KERNELS_OF_POLICY(T)                     \
+  GRADUS_KERNELS_OF_TYPE(T)                             \
+  GRADUS_KERNELS_OF_INDEX(T, std::uint16_t)             \
+  GRADUS_KERNELS_OF_TOKENS(T, std::uint8_t)             \
+  GRADUS_KERNELS_OF_TOKENS(T, std::uint16_t)            \
+  GRADUS_KERNELS_OF_TOKENS(T, std::int32_t)             \
+  GRADUS_KERNELS_OF_RULED_HEAD(T, 32)                   \
+  GRADUS_KERNELS_OF_RULED_HEAD(T, 64)                   \
+  GRADUS_KERNELS_OF_MAP_OF_TWO(T, swiglu)               \
+  GRADUS_KERNELS_OF_MAP(T, gelu_erf, functor::gelu_erf) \
+  GRADUS_KERNEL(rope_rows<T>)
+
+// Norms whose weights are float; products by the types of sums, both operands, the result and the bias.
+#define GRADUS_KERNELS_OF_MIXED_NORM(T, Centered)                   \
+  GRADUS_KERNEL(norm_rows<Centered, float, T, float, float, float>) \
+  GRADUS_KERNEL(norm_rows_backward<Centered, float, float, float, float, T, float, float>)
+#define GRADUS_KERNELS_OF_MIXED_POLICY(T)                   \
+  GRADUS_KERNELS_OF_POLICY(T)                               \
+  GRADUS_KERNELS_OF_MIXED_NORM(T, true)                     \
+  GRADUS_KERNELS_OF_MIXED_NORM(T, false)                    \
+  GRADUS_KERNEL(sum_into<float, T>)                         \
+  GRADUS_KERNEL(add_run<T, float>)                          \
+  GRADUS_KERNEL(add_run<float, T>)                          \
+  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>) \
+  GRADUS_KERNEL(gemm<float, void, T, T, T, T>)              \
+  GRADUS_KERNEL(gemm<float, void, T, T, float, float>)      \
+  GRADUS_KERNEL(gemm<float, void, T, float, T, float>)      \
+  GRADUS_KERNEL(gemm<float, void, T, float, T, T>)
+
+#if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 1
+GRADUS_KERNELS_OF_POLICY(float)
+#endif
+#if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 2
+GRADUS_KERNELS_OF_TYPE(double)
 GRADUS_KERNEL(gemm<double, void, double, double, double, double>)
-GRADUS_KERNEL(gemm<float, void, bf16, bf16, bf16, bf16>)
-GRADUS_KERNEL(gemm<float, void, bf16, bf16, float, float>)
-GRADUS_KERNEL(gemm<float, void, bf16, float, bf16, float>)
-GRADUS_KERNEL(gemm<float, void, bf16, float, bf16, bf16>)
-GRADUS_KERNEL(gemm<float, void, f16, f16, f16, f16>)
-GRADUS_KERNEL(gemm<float, void, f16, f16, float, float>)
-GRADUS_KERNEL(gemm<float, void, f16, float, f16, float>)
-GRADUS_KERNEL(gemm<float, void, f16, float, f16, f16>)
+GRADUS_KERNEL(gemm<float, void, float, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
 GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
@@ -74,88 +163,37 @@ GRADUS_KERNEL(multiply_within_groups<float, bf16, bf16, float, std::int64_t>)
 GRADUS_KERNEL(convolve<float, float, float, float, float>)
 GRADUS_KERNEL(convolve_back<float, float, float, float>)
 GRADUS_KERNEL(correlate<float, float, float, float>)
-
-// Kernels for elements stored as T and computed in C.
-#define GRADUS_KERNELS_OF_TYPE(T, C)                                                                               \
-  GRADUS_KERNEL(add_run<T, T>)                                                                                     \
-  GRADUS_KERNEL(dropout_run<T>)                                                                                    \
-  GRADUS_KERNEL(permute_axes<T, 8>)                                                                                \
-  GRADUS_KERNEL(sum_into<T, T>)                                                                                    \
-  GRADUS_KERNEL(variance_into<T, C, T>)                                                                            \
-  GRADUS_KERNEL(find_extremes<true, T>)                                                                            \
-  GRADUS_KERNEL(softmax_rows<false, C, T>)                                                                         \
-  GRADUS_KERNEL(softmax_rows_backward<false, T, C>)                                                                \
-  GRADUS_KERNEL(norm_rows<true, C, T, T, T, T>)                                                                    \
-  GRADUS_KERNEL(norm_rows_backward<true, C, T, T, T, T, T, T>)                                                     \
-  GRADUS_KERNEL(norm_rows<false, C, T, T, T, T>)                                                                   \
-  GRADUS_KERNEL(norm_rows_backward<false, C, T, T, T, T, T, T>)                                                    \
-  GRADUS_KERNEL(scale_gradient<T, C>)                                                                              \
-  GRADUS_KERNEL(cross_entropy_rows<T, std::uint8_t>)                                                               \
-  GRADUS_KERNEL(cross_entropy_rows<T, std::int32_t>)                                                               \
-  GRADUS_KERNEL(embedding_rows<T, T, std::uint8_t>)                                                                \
-  GRADUS_KERNEL(embedding_rows<T, T, std::int32_t>)                                                                \
-  GRADUS_KERNEL(embedding_rows_backward<T, C, std::uint8_t>)                                                       \
-  GRADUS_KERNEL(embedding_rows_backward<T, C, std::int32_t>)                                                       \
-  GRADUS_KERNEL(attention_forward<32, C, T>)                                                                       \
-  GRADUS_KERNEL(attention_backward<32, C, T>)                                                                      \
-  GRADUS_KERNEL(attention_cached<32, C, T>)                                                                        \
-  GRADUS_KERNEL(attention_forward<64, C, T>)                                                                       \
-  GRADUS_KERNEL(attention_backward<64, C, T>)                                                                      \
-  GRADUS_KERNEL(attention_cached<64, C, T>)                                                                        \
-  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                                                                \
-  GRADUS_KERNEL(map_runs<functor::multiply, T, 8, T, T>)                                                           \
-  GRADUS_KERNEL(map_runs<functor::affine, T, 8, T>)                                                                \
-  GRADUS_KERNEL(map_runs<functor::gelu, T, 8, T>)                                                                  \
-  GRADUS_KERNEL(map_runs<functor::relu, T, 8, T>)                                                                  \
-  GRADUS_KERNEL(map_runs<functor::tanh, T, 8, T>)                                                                  \
-  GRADUS_KERNEL(map_runs_backward<functor::multiply, T, 8, std::tuple<const T*, const T*>,                         \
-                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)                       \
-  GRADUS_KERNEL(map_runs_backward<functor::affine, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>) \
-  GRADUS_KERNEL(map_runs_backward<functor::gelu, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)   \
-  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::tanh>, T, 8, std::tuple<const T*>,          \
-                                  std::tuple<elementwise_target<T>>>)                                              \
-  GRADUS_KERNEL(map_runs_backward<gradus::detail::from_output<functor::relu>, T, 8, std::tuple<const T*>,          \
-                                  std::tuple<elementwise_target<T>>>)
-GRADUS_KERNELS_OF_TYPE(float, float)
-GRADUS_KERNELS_OF_TYPE(double, double)
-GRADUS_KERNELS_OF_TYPE(bf16, float)
-GRADUS_KERNELS_OF_TYPE(f16, float)
-#undef GRADUS_KERNELS_OF_TYPE
-
-// Kernels for parameters and sums in float, and values in T.
-#define GRADUS_KERNELS_OF_MIXED(T)                              \
-  GRADUS_KERNEL(sum_into<float, T>)                             \
-  GRADUS_KERNEL(add_run<T, float>)                              \
-  GRADUS_KERNEL(add_run<float, T>)                              \
-  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>)     \
-  GRADUS_KERNEL(norm_rows<true, float, T, float, float, float>) \
-  GRADUS_KERNEL(norm_rows_backward<true, float, float, float, float, T, float, float>)
-GRADUS_KERNELS_OF_MIXED(bf16)
-GRADUS_KERNELS_OF_MIXED(f16)
-#undef GRADUS_KERNELS_OF_MIXED
-
 GRADUS_KERNEL(counted_targets<std::uint8_t>)
+GRADUS_KERNEL(counted_targets<std::uint16_t>)
 GRADUS_KERNEL(counted_targets<std::int32_t>)
 GRADUS_KERNEL(mean_loss<float>)
 GRADUS_KERNEL(mean_loss<double>)
+#endif
+#if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 3
+GRADUS_KERNELS_OF_MIXED_POLICY(bf16)
+#endif
+#if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 4
+GRADUS_KERNELS_OF_MIXED_POLICY(f16)
+#endif
 
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
+// ---- optimizers, and classes ------------------------------------------------------------------------------------------
+
+#define GRADUS_KERNELS_OF_RULE(Options, States)                                                                   \
+  GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, Options, float, float, States>) \
+  GRADUS_KERNEL(                                                                                                  \
+      kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, Options, float, float, States>)
+
+#if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 2
+GRADUS_KERNEL(cpu_kit::reduce_parts<>)
 GRADUS_KERNEL(kernel<op::move_block, cpu>::forward<float>)
 GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<gradient_span<float>>)
 GRADUS_KERNEL(kernel<op::gradient_pass, cpu>::forward<span_of_rows<gradient_span<float>>>)
-GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, sgd_options, float, float, 1>)
-GRADUS_KERNEL(
-    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, sgd_options, float, float, 1>)
-GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, adagrad_options, float, float, 1>)
-GRADUS_KERNEL(
-    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, adagrad_options, float, float, 1>)
-GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, adamw_options, float, float, 2>)
-GRADUS_KERNEL(
-    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, adamw_options, float, float, 2>)
-GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, lion_options, float, float, 1>)
-GRADUS_KERNEL(
-    kernel<op::element_step, cpu>::forward<span_of_rows<update_span<float, float>>, lion_options, float, float, 1>)
+GRADUS_KERNELS_OF_RULE(sgd_options, 1)
+GRADUS_KERNELS_OF_RULE(adagrad_options, 1)
+GRADUS_KERNELS_OF_RULE(adamw_options, 2)
+GRADUS_KERNELS_OF_RULE(lion_options, 1)
 GRADUS_KERNEL(kernel<op::adamw_8bit_step, cpu>::forward<float, float>)
 GRADUS_KERNEL(kernel<op::adafactor_step, cpu>::forward<float, float>)
 GRADUS_KERNEL(kernel<op::muon_step, cpu>::forward<float, float>)
@@ -169,6 +207,7 @@ GRADUS_CLASS(basic_pool_resource<stream>)
 GRADUS_CLASS(param_list<float, cpu, float>)
 GRADUS_CLASS(optimizer<float, cpu, float>)
 GRADUS_CLASS(element_optimizer<adamw_options, float, cpu, float>)
+#endif
 
 }  // namespace gradus
 

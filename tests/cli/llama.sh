@@ -15,7 +15,7 @@ quick=("$train" --data text --sample 0 --eval-every 10 --threads 2)
 # It trains, resumes to the same bits, repeats itself, and keeps to a budget.
 steady=(--lr 1e-2 --schedule constant --warmup 0)
 succeeds "${quick[@]}" "${steady[@]}" --steps 30 --out run
-has out '^llama: 1 layer, width 32, 4 heads, context 32, fp32, 0.02M parameters$'
+has out '^llama: 1 layer, width 128, 4 heads, context 32, fp32, 0.13M parameters$'
 has run/log.jsonl '"model": "llama", .*"kv-heads": 2, "hidden": 48, "tied": 0, '
 has run/config '^architecture = llama$'
 succeeds "${quick[@]}" "${steady[@]}" --steps 20 --out halves

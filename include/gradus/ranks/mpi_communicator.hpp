@@ -41,7 +41,7 @@ class mpi_communicator final : public queued_communicator {
  public:
   /// @param reduce the kernel of the caller's build
   explicit mpi_communicator(mpi_session& session, const mpi_options& o = {},
-                            rank_reduction reduce = &cpu_kit::reduce_parts)
+                            rank_reduction reduce = &cpu_kit::reduce_parts<>)
       : queued_communicator(session.rank(), session.size()), session_(session), comm_(session), reduce_(reduce) {
     int shared = o.shared_memory && session.node_size() == size() && mpi_kit::shared_memory::has_room(size()) ? 1 : 0;
     session.call([&] { return MPI_Bcast(&shared, 1, MPI_INT, 0, comm_.handle); });  // what rank 0 finds

@@ -55,7 +55,7 @@ class thread_group {
 class thread_communicator final : public queued_communicator {
  public:
   /// @param reduce the kernel of the caller's build
-  thread_communicator(thread_group& group, index_t rank, rank_reduction reduce = &cpu_kit::reduce_parts);
+  thread_communicator(thread_group& group, index_t rank, rank_reduction reduce = &cpu_kit::reduce_parts<>);
   ~thread_communicator() override;
   void abandon(const std::string& why) noexcept override;
 
@@ -75,7 +75,7 @@ class thread_communicator final : public queued_communicator {
 /// Runs f(communicator) on `ranks` threads, one a rank, and returns when all have ended. Rethrows the first exception
 /// of a rank; rank_failed, which follows from another rank's failure, only if no rank threw anything else.
 void run_ranks(index_t ranks, const std::function<void(communicator<cpu>&)>& f,
-               rank_reduction reduce = &cpu_kit::reduce_parts);
+               rank_reduction reduce = &cpu_kit::reduce_parts<>);
 
 }  // namespace gradus
 

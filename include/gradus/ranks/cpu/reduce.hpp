@@ -43,8 +43,10 @@ void extreme_of(T* to, const T* const* parts, index_t count, index_t begin, inde
 }
 
 /// For i in [begin, end), element i of each of `copies` arrays `to` becomes the reduction of element i of all `count`
-/// parts, in the order of sum_order::tree. A `to` may be one of the parts. Runs on the calling thread.
-inline void reduce_parts(element_type type, reduce_by by, void* const* to, index_t copies, const void* const* parts,
+/// parts, in the order of sum_order::tree. A `to` may be one of the parts. Runs on the calling thread. A template, so
+/// that gradus::compiled has it.
+template <class = void>
+void reduce_parts(element_type type, reduce_by by, void* const* to, index_t copies, const void* const* parts,
                          index_t count, index_t begin, index_t end) {
   with_element_type(type, [&]<class T>(T) {
     // nvcc takes no reinterpret_cast of void* const*: one pointer at a time.

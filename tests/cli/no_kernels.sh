@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# A trainer's own objects have no kernels: those of its policy are in gradus::compiled, which all sizes share.
+#
+#   no_kernels.sh OBJECT...
+set -euo pipefail
+export LC_ALL=C
+status=0
+for object in "$@"; do
+  # What divides work among threads is compiled with what it calls.
+  found=$(nm -C --defined-only "$object" | sed -nE 's/^[0-9a-f]+ [TtWw] //p' |
+    grep -E 'gradus::(cpu_kit::|kernel<)' | grep -vE 'parallel_(tasks|ranges|elements)|cpu_kit::workers|^_Z' || true)
+  [[ -z $found ]] && continue
+  status=1
+  printf '%s has kernels, which compiled_kernels.hpp does not name:\n%s\n' "$object" "$(cut -c1-300 <<<"$found")"
+done
+((status)) || echo "$# objects without a kernel"
+exit $status
