@@ -56,65 +56,64 @@
 #endif
 
 namespace gradus {
-namespace cpu_kit::inline GRADUS_BUILD {
 
 // ---- kernels of a stored type ----------------------------------------------------------------------------------------
 
-#define GRADUS_KERNELS_OF_INDEX(T, I)     \
-  GRADUS_KERNEL(cross_entropy_rows<T, I>) \
-  GRADUS_KERNEL(embedding_rows<T, T, I>)  \
-  GRADUS_KERNEL(embedding_rows_backward<T, compute_type<T>, I>)
+#define GRADUS_KERNELS_OF_INDEX(T, I)              \
+  GRADUS_KERNEL(cpu_kit::cross_entropy_rows<T, I>) \
+  GRADUS_KERNEL(cpu_kit::embedding_rows<T, T, I>)  \
+  GRADUS_KERNEL(cpu_kit::embedding_rows_backward<T, compute_type<T>, I>)
 
 // Attention of heads of D features: causal alone, and with options.
-#define GRADUS_KERNELS_OF_HEAD(T, D)                       \
-  GRADUS_KERNEL(attention_forward<D, compute_type<T>, T>)  \
-  GRADUS_KERNEL(attention_backward<D, compute_type<T>, T>) \
-  GRADUS_KERNEL(attention_cached<D, compute_type<T>, T>)
-#define GRADUS_KERNELS_OF_RULED_HEAD(T, D)                       \
-  GRADUS_KERNEL(attention_forward_ruled<D, compute_type<T>, T>)  \
-  GRADUS_KERNEL(attention_backward_ruled<D, compute_type<T>, T>) \
-  GRADUS_KERNEL(attention_cached_ruled<D, compute_type<T>, T>)
+#define GRADUS_KERNELS_OF_HEAD(T, D)                                \
+  GRADUS_KERNEL(cpu_kit::attention_forward<D, compute_type<T>, T>)  \
+  GRADUS_KERNEL(cpu_kit::attention_backward<D, compute_type<T>, T>) \
+  GRADUS_KERNEL(cpu_kit::attention_cached<D, compute_type<T>, T>)
+#define GRADUS_KERNELS_OF_RULED_HEAD(T, D)                                \
+  GRADUS_KERNEL(cpu_kit::attention_forward_ruled<D, compute_type<T>, T>)  \
+  GRADUS_KERNEL(cpu_kit::attention_backward_ruled<D, compute_type<T>, T>) \
+  GRADUS_KERNEL(cpu_kit::attention_cached_ruled<D, compute_type<T>, T>)
 
 // A functor of one operand, or of two, and its gradient; G is what its gradient is computed with.
-#define GRADUS_KERNELS_OF_MAP(T, F, G)         \
-  GRADUS_KERNEL(map_runs<functor::F, T, 8, T>) \
-  GRADUS_KERNEL(map_runs_backward<G, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)
-#define GRADUS_KERNELS_OF_MAP_OF_TWO(T, F)                                          \
-  GRADUS_KERNEL(map_runs<functor::F, T, 8, T, T>)                                   \
-  GRADUS_KERNEL(map_runs_backward<functor::F, T, 8, std::tuple<const T*, const T*>, \
-                                  std::tuple<elementwise_target<T>, elementwise_target<T>>>)
+#define GRADUS_KERNELS_OF_MAP(T, F, G)                  \
+  GRADUS_KERNEL(cpu_kit::map_runs<functor::F, T, 8, T>) \
+  GRADUS_KERNEL(cpu_kit::map_runs_backward<G, T, 8, std::tuple<const T*>, std::tuple<elementwise_target<T>>>)
+#define GRADUS_KERNELS_OF_MAP_OF_TWO(T, F)                                                   \
+  GRADUS_KERNEL(cpu_kit::map_runs<functor::F, T, 8, T, T>)                                   \
+  GRADUS_KERNEL(cpu_kit::map_runs_backward<functor::F, T, 8, std::tuple<const T*, const T*>, \
+                                           std::tuple<elementwise_target<T>, elementwise_target<T>>>)
 
-#define GRADUS_KERNELS_OF_NORM(T, Centered)                       \
-  GRADUS_KERNEL(norm_rows<Centered, compute_type<T>, T, T, T, T>) \
-  GRADUS_KERNEL(norm_rows_backward<Centered, compute_type<T>, T, T, T, T, T, T>)
+#define GRADUS_KERNELS_OF_NORM(T, Centered)                                \
+  GRADUS_KERNEL(cpu_kit::norm_rows<Centered, compute_type<T>, T, T, T, T>) \
+  GRADUS_KERNEL(cpu_kit::norm_rows_backward<Centered, compute_type<T>, T, T, T, T, T, T>)
 
-#define GRADUS_KERNELS_OF_TYPE(T)                                            \
-  GRADUS_KERNEL(add_run<T, T>)                                               \
-  GRADUS_KERNEL(dropout_run<T>)                                              \
-  GRADUS_KERNEL(permute_axes<T, 8>)                                          \
-  GRADUS_KERNEL(sum_into<T, T>)                                              \
-  GRADUS_KERNEL(variance_into<T, compute_type<T>, T>)                        \
-  GRADUS_KERNEL(find_extremes<true, T>)                                      \
-  GRADUS_KERNEL(softmax_rows<false, compute_type<T>, T>)                     \
-  GRADUS_KERNEL(softmax_rows_backward<false, T, compute_type<T>>)            \
-  GRADUS_KERNEL(scale_gradient<T, compute_type<T>>)                          \
-  GRADUS_KERNEL(map_runs<functor::add, T, 8, T, T>)                          \
-  GRADUS_KERNELS_OF_NORM(T, true)                                            \
-  GRADUS_KERNELS_OF_NORM(T, false)                                           \
-  GRADUS_KERNELS_OF_INDEX(T, std::uint8_t)                                   \
-  GRADUS_KERNELS_OF_INDEX(T, std::int32_t)                                   \
-  GRADUS_KERNELS_OF_HEAD(T, 32)                                              \
-  GRADUS_KERNELS_OF_HEAD(T, 64)                                              \
-  GRADUS_KERNELS_OF_MAP_OF_TWO(T, multiply)                                  \
-  GRADUS_KERNELS_OF_MAP(T, affine, functor::affine)                          \
-  GRADUS_KERNELS_OF_MAP(T, gelu, functor::gelu)                              \
-  GRADUS_KERNELS_OF_MAP(T, relu, gradus::detail::from_output<functor::relu>) \
-  GRADUS_KERNELS_OF_MAP(T, tanh, gradus::detail::from_output<functor::tanh>)
+#define GRADUS_KERNELS_OF_TYPE(T)                                              \
+  GRADUS_KERNEL(cpu_kit::add_run<T, T>)                                        \
+  GRADUS_KERNEL(cpu_kit::dropout_run<T>)                                       \
+  GRADUS_KERNEL(cpu_kit::permute_axes<T, 8>)                                   \
+  GRADUS_KERNEL(cpu_kit::sum_into<T, T>)                                       \
+  GRADUS_KERNEL(cpu_kit::variance_into<T, compute_type<T>, T>)                 \
+  GRADUS_KERNEL(cpu_kit::find_extremes<true, T>)                               \
+  GRADUS_KERNEL(kernel<op::softmax<false>, cpu>::forward<compute_type<T>, T>)  \
+  GRADUS_KERNEL(kernel<op::softmax<false>, cpu>::backward<T, compute_type<T>>) \
+  GRADUS_KERNEL(cpu_kit::scale_gradient<T, compute_type<T>>)                   \
+  GRADUS_KERNEL(cpu_kit::map_runs<functor::add, T, 8, T, T>)                   \
+  GRADUS_KERNELS_OF_NORM(T, true)                                              \
+  GRADUS_KERNELS_OF_NORM(T, false)                                             \
+  GRADUS_KERNELS_OF_INDEX(T, std::uint8_t)                                     \
+  GRADUS_KERNELS_OF_INDEX(T, std::int32_t)                                     \
+  GRADUS_KERNELS_OF_HEAD(T, 32)                                                \
+  GRADUS_KERNELS_OF_HEAD(T, 64)                                                \
+  GRADUS_KERNELS_OF_MAP_OF_TWO(T, multiply)                                    \
+  GRADUS_KERNELS_OF_MAP(T, affine, functor::affine)                            \
+  GRADUS_KERNELS_OF_MAP(T, gelu, functor::gelu)                                \
+  GRADUS_KERNELS_OF_MAP(T, relu, detail::from_output<functor::relu>)           \
+  GRADUS_KERNELS_OF_MAP(T, tanh, detail::from_output<functor::tanh>)
 
 // ---- kernels of a policy: parameters, sums and losses in float, other values in T -------------------------------------
 
 #define GRADUS_KERNELS_OF_TOKENS(T, I) \
-  GRADUS_KERNEL(linear_cross_entropy_chunks<float, float, T, float, T, T, float, I>)
+  GRADUS_KERNEL(cpu_kit::linear_cross_entropy_chunks<float, float, T, float, T, T, float, I>)
 
 #define GRADUS_KERNELS_OF_POLICY(T)                     \
   GRADUS_KERNELS_OF_TYPE(T)                             \
@@ -126,48 +125,48 @@ namespace cpu_kit::inline GRADUS_BUILD {
   GRADUS_KERNELS_OF_RULED_HEAD(T, 64)                   \
   GRADUS_KERNELS_OF_MAP_OF_TWO(T, swiglu)               \
   GRADUS_KERNELS_OF_MAP(T, gelu_erf, functor::gelu_erf) \
-  GRADUS_KERNEL(rope_rows<T>)
+  GRADUS_KERNEL(cpu_kit::rope_rows<T>)
 
 // Norms whose weights are float; products by the types of sums, both operands, the result and the bias.
-#define GRADUS_KERNELS_OF_MIXED_NORM(T, Centered)                   \
-  GRADUS_KERNEL(norm_rows<Centered, float, T, float, float, float>) \
-  GRADUS_KERNEL(norm_rows_backward<Centered, float, float, float, float, T, float, float>)
-#define GRADUS_KERNELS_OF_MIXED_POLICY(T)                   \
-  GRADUS_KERNELS_OF_POLICY(T)                               \
-  GRADUS_KERNELS_OF_MIXED_NORM(T, true)                     \
-  GRADUS_KERNELS_OF_MIXED_NORM(T, false)                    \
-  GRADUS_KERNEL(sum_into<float, T>)                         \
-  GRADUS_KERNEL(add_run<T, float>)                          \
-  GRADUS_KERNEL(add_run<float, T>)                          \
-  GRADUS_KERNEL(map_runs<functor::add, float, 8, float, T>) \
-  GRADUS_KERNEL(gemm<float, void, T, T, T, T>)              \
-  GRADUS_KERNEL(gemm<float, void, T, T, float, float>)      \
-  GRADUS_KERNEL(gemm<float, void, T, float, T, float>)      \
-  GRADUS_KERNEL(gemm<float, void, T, float, T, T>)
+#define GRADUS_KERNELS_OF_MIXED_NORM(T, Centered)                            \
+  GRADUS_KERNEL(cpu_kit::norm_rows<Centered, float, T, float, float, float>) \
+  GRADUS_KERNEL(cpu_kit::norm_rows_backward<Centered, float, float, float, float, T, float, float>)
+#define GRADUS_KERNELS_OF_MIXED_POLICY(T)                            \
+  GRADUS_KERNELS_OF_POLICY(T)                                        \
+  GRADUS_KERNELS_OF_MIXED_NORM(T, true)                              \
+  GRADUS_KERNELS_OF_MIXED_NORM(T, false)                             \
+  GRADUS_KERNEL(cpu_kit::sum_into<float, T>)                         \
+  GRADUS_KERNEL(cpu_kit::add_run<T, float>)                          \
+  GRADUS_KERNEL(cpu_kit::add_run<float, T>)                          \
+  GRADUS_KERNEL(cpu_kit::map_runs<functor::add, float, 8, float, T>) \
+  GRADUS_KERNEL(cpu_kit::gemm<float, void, T, T, T, T>)              \
+  GRADUS_KERNEL(cpu_kit::gemm<float, void, T, T, float, float>)      \
+  GRADUS_KERNEL(cpu_kit::gemm<float, void, T, float, T, float>)      \
+  GRADUS_KERNEL(cpu_kit::gemm<float, void, T, float, T, T>)
 
 #if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 1
 GRADUS_KERNELS_OF_POLICY(float)
 #endif
 #if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 2
 GRADUS_KERNELS_OF_TYPE(double)
-GRADUS_KERNEL(gemm<double, void, double, double, double, double>)
-GRADUS_KERNEL(gemm<float, void, float, float, float, float>)
-GRADUS_KERNEL(gemm<float, void, f16, float, float, float>)
-GRADUS_KERNEL(gemm<float, void, float, f16, float, float>)
-GRADUS_KERNEL(gemm<float, void, float, float, f16, f16>)
+GRADUS_KERNEL(cpu_kit::gemm<double, void, double, double, double, double>)
+GRADUS_KERNEL(cpu_kit::gemm<float, void, float, float, float, float>)
+GRADUS_KERNEL(cpu_kit::gemm<float, void, f16, float, float, float>)
+GRADUS_KERNEL(cpu_kit::gemm<float, void, float, f16, float, float>)
+GRADUS_KERNEL(cpu_kit::gemm<float, void, float, float, f16, f16>)
 // Products of groups and of images, too: they have the same parts.
-GRADUS_KERNEL(multiply_groups<float, float, float, float, std::int64_t>)
-GRADUS_KERNEL(multiply_groups<float, bf16, float, bf16, std::int64_t>)
-GRADUS_KERNEL(multiply_within_groups<float, float, float, float, std::int64_t>)
-GRADUS_KERNEL(multiply_within_groups<float, bf16, bf16, float, std::int64_t>)
-GRADUS_KERNEL(convolve<float, float, float, float, float>)
-GRADUS_KERNEL(convolve_back<float, float, float, float>)
-GRADUS_KERNEL(correlate<float, float, float, float>)
-GRADUS_KERNEL(counted_targets<std::uint8_t>)
-GRADUS_KERNEL(counted_targets<std::uint16_t>)
-GRADUS_KERNEL(counted_targets<std::int32_t>)
-GRADUS_KERNEL(mean_loss<float>)
-GRADUS_KERNEL(mean_loss<double>)
+GRADUS_KERNEL(cpu_kit::multiply_groups<float, float, float, float, std::int64_t>)
+GRADUS_KERNEL(cpu_kit::multiply_groups<float, bf16, float, bf16, std::int64_t>)
+GRADUS_KERNEL(cpu_kit::multiply_within_groups<float, float, float, float, std::int64_t>)
+GRADUS_KERNEL(cpu_kit::multiply_within_groups<float, bf16, bf16, float, std::int64_t>)
+GRADUS_KERNEL(cpu_kit::convolve<float, float, float, float, float>)
+GRADUS_KERNEL(cpu_kit::convolve_back<float, float, float, float>)
+GRADUS_KERNEL(cpu_kit::correlate<float, float, float, float>)
+GRADUS_KERNEL(cpu_kit::counted_targets<std::uint8_t>)
+GRADUS_KERNEL(cpu_kit::counted_targets<std::uint16_t>)
+GRADUS_KERNEL(cpu_kit::counted_targets<std::int32_t>)
+GRADUS_KERNEL(cpu_kit::mean_loss<float>)
+GRADUS_KERNEL(cpu_kit::mean_loss<double>)
 #endif
 #if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 3
 GRADUS_KERNELS_OF_MIXED_POLICY(bf16)
@@ -175,8 +174,6 @@ GRADUS_KERNELS_OF_MIXED_POLICY(bf16)
 #if GRADUS_KERNELS_PART == 0 || GRADUS_KERNELS_PART == 4
 GRADUS_KERNELS_OF_MIXED_POLICY(f16)
 #endif
-
-}  // namespace cpu_kit::inline GRADUS_BUILD
 
 // ---- optimizers, and classes ------------------------------------------------------------------------------------------
 

@@ -65,19 +65,18 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace cuda_kit
 
-template <index_t Axis>
-struct kernel<op::cumsum<Axis>, cuda> {
-  template <class To, class S, class From>
-  static void forward(context<cuda>& ctx, view<To, S, cuda> to, bool accumulate, view<const From, S, cuda> from,
-                      axis_lines by) {
+template <>
+struct kernel<op::cumsum<0>, cuda> {
+  template <class To, class From>
+  static void forward(context<cuda>& ctx, axis_lines by, To* to, bool accumulate, const From* from) {
     using namespace cuda_kit;
     const index_t lines = by.outer * by.inner;
     if (by.inner == 1)
-      launch(ctx, &cumsum_rows_kernel<To, From>, blocks_for(lines * 32), block_threads, to.data(), accumulate,
-             from.data(), lines, by.count, by.reverse);
+      launch(ctx, &cumsum_rows_kernel<To, From>, blocks_for(lines * 32), block_threads, to, accumulate, from, lines,
+             by.count, by.reverse);
     else
-      launch(ctx, &cumsum_lines_kernel<To, From>, blocks_for(lines), block_threads, to.data(), accumulate, from.data(),
-             lines, by.count, by.inner, by.reverse);
+      launch(ctx, &cumsum_lines_kernel<To, From>, blocks_for(lines), block_threads, to, accumulate, from, lines,
+             by.count, by.inner, by.reverse);
   }
 };
 

@@ -23,7 +23,7 @@ struct axis_lines {
 namespace op::inline GRADUS_BUILD {
 
 /// y[i] = x[0] + ... + x[i] along an axis, which counts from the front. Saves nothing; the gradient is the running sum
-/// of dy from the end. Kernel: forward(ctx, to, accumulate, from, lines), where views have the shape of x.
+/// of dy from the end. Kernel of all axes: forward(ctx, lines, to, accumulate, from).
 template <index_t Axis>
 struct cumsum {
   static constexpr std::string_view name = "cumsum";
@@ -34,7 +34,8 @@ struct cumsum {
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     tensor<reduced_type<Call, X>, typename X::shape, typename X::device> y(how.owner(), x.extents());
-    kernel<cumsum, typename X::device>::forward(how.owner(), y.view(), false, x.view(), lines_of(x.extents(), false));
+    kernel<cumsum<0>, typename X::device>::forward(how.owner(), lines_of(x.extents(), false), y.data(), false,
+                                                   x.data());
     return y;
   }
   template <class Saved, class Y, class X>
@@ -42,8 +43,8 @@ struct cumsum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      kernel<cumsum, typename X::device>::forward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                  lines_of(dy.extents(), true));
+      kernel<cumsum<0>, typename X::device>::forward(dy.owner(), lines_of(dy.extents(), true), to.tensor.data(),
+                                                     to.accumulate, dy.data());
     }
   }
 

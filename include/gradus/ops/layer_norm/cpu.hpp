@@ -137,21 +137,17 @@ void norm_rows_backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwi
 
 template <>
 struct kernel<op::layer_norm, cpu> {
-  template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
-  static void forward(context<cpu>& ctx, double eps, view<TY, X> y, view<C, S> kept, view<const T, X> x,
-                      view<const TW, W> w, view<const TB, W> b) {
-    const index_t rows = rows_in(x.extents());
-    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows;
-    cpu_kit::norm_rows<true>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(), b.data(), rows,
-                             columns_in(x.extents()));
+  template <class TY, class C, class T, class TW, class TB>
+  static void forward(context<cpu>& ctx, double eps, matrix_extents of, TY* y, C* kept, const T* x, const TW* w,
+                      const TB* b) {
+    C* const rstds = kept == nullptr ? nullptr : kept + of.rows;
+    cpu_kit::norm_rows<true>(ctx, eps, y, kept, rstds, x, w, b, of.rows, of.columns);
   }
-  template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
-  static void backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
-                       elementwise_target<TDB> db, C* partial, view<const TY, X> dy, view<const T, X> x,
-                       view<const TW, W> w, view<const C, S> kept) {
-    const index_t rows = rows_in(x.extents());
-    cpu_kit::norm_rows_backward<true>(ctx, dx, dw, db, partial, dy.data(), x.data(), w.data(), kept.data(),
-                                      kept.data() + rows, rows, columns_in(x.extents()), detail::norm_block(rows));
+  template <class TDX, class TDW, class TDB, class C, class TY, class T, class TW>
+  static void backward(context<cpu>& ctx, matrix_extents of, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, C* partial, const TY* dy, const T* x, const TW* w, const C* kept) {
+    cpu_kit::norm_rows_backward<true>(ctx, dx, dw, db, partial, dy, x, w, kept, kept + of.rows, of.rows, of.columns,
+                                      detail::norm_block(of.rows));
   }
 };
 

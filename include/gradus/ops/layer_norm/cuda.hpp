@@ -186,19 +186,16 @@ struct row_norm {
 /// The blocks' sums for the parameters are added in one second launch.
 template <>
 struct kernel<op::layer_norm, cuda> {
-  template <class TY, class T, class X, class C, class S, class TW, class W, class TB>
-  static void forward(context<cuda>& ctx, double eps, view<TY, X, cuda> y, view<C, S, cuda> kept,
-                      view<const T, X, cuda> x, view<const TW, W, cuda> w, view<const TB, W, cuda> b) {
-    C* rstds = kept.data() == nullptr ? nullptr : kept.data() + rows_of<X>;
-    cuda_kit::row_norm<X, true>::template forward<C>(ctx, eps, y.data(), kept.data(), rstds, x.data(), w.data(),
-                                                     b.data(), rows_in(x.extents()));
+  template <class S, class TY, class C, class T, class TW, class TB>
+  static void forward(context<cuda>& ctx, double eps, shaped_matrix<S> of, TY* y, C* kept, const T* x, const TW* w,
+                      const TB* b) {
+    C* const rstds = kept == nullptr ? nullptr : kept + rows_of<S>;
+    cuda_kit::row_norm<S, true>::template forward<C>(ctx, eps, y, kept, rstds, x, w, b, of.rows);
   }
-  template <class TDX, class TDW, class TDB, class C, class TY, class T, class X, class TW, class W, class S>
-  static void backward(context<cuda>& ctx, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
-                       elementwise_target<TDB> db, C*, view<const TY, X, cuda> dy, view<const T, X, cuda> x,
-                       view<const TW, W, cuda> w, view<const C, S, cuda> kept) {
-    cuda_kit::row_norm<X, true>::template backward<C>(ctx, dx, dw, db, dy.data(), x.data(), w.data(), kept.data(),
-                                                      kept.data() + rows_of<X>, rows_in(x.extents()));
+  template <class S, class TDX, class TDW, class TDB, class C, class TY, class T, class TW>
+  static void backward(context<cuda>& ctx, shaped_matrix<S> of, elementwise_target<TDX> dx, elementwise_target<TDW> dw,
+                       elementwise_target<TDB> db, C*, const TY* dy, const T* x, const TW* w, const C* kept) {
+    cuda_kit::row_norm<S, true>::template backward<C>(ctx, dx, dw, db, dy, x, w, kept, kept + rows_of<S>, of.rows);
   }
 };
 

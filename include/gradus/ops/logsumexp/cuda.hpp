@@ -50,22 +50,20 @@ __global__ void __launch_bounds__(row_layout<Columns, TDX, T>::block)
 /// Keeps a row in registers, read once; rows of more than 32768 floats are read twice.
 template <>
 struct kernel<op::logsumexp, cuda> {
-  template <class TY, class SY, class TK, class SK, class T, class S>
-  static void forward(context<cuda>& ctx, view<TY, SY, cuda> y, view<TK, SK, cuda> kept, view<const T, S, cuda> x) {
+  template <class S, class TY, class TK, class T>
+  static void forward(context<cuda>& ctx, shaped_matrix<S> of, TY* y, TK* kept, const T* x) {
     constexpr index_t columns = cuda_kit::row_columns<S>();
     using layout = cuda_kit::row_layout<columns, T, T>;
-    const index_t rows = rows_in(x.extents());
-    launch(ctx, &cuda_kit::logsumexp_kernel<columns, TY, TK, T>, layout::blocks(rows), layout::block, y.data(),
-           kept.data(), x.data(), rows);
+    launch(ctx, &cuda_kit::logsumexp_kernel<columns, TY, TK, T>, layout::blocks(of.rows), layout::block, y, kept, x,
+           of.rows);
   }
-  template <class TDX, class S, class TDY, class SY, class T, class TK, class SK>
-  static void backward(context<cuda>& ctx, view<TDX, S, cuda> dx, bool accumulate, view<const TDY, SY, cuda> dy,
-                       view<const T, S, cuda> x, view<const TK, SK, cuda> kept) {
+  template <class S, class TDX, class TDY, class T, class TK>
+  static void backward(context<cuda>& ctx, shaped_matrix<S> of, TDX* dx, bool accumulate, const TDY* dy, const T* x,
+                       const TK* kept) {
     constexpr index_t columns = cuda_kit::row_columns<S>();
     using layout = cuda_kit::row_layout<columns, TDX, T>;
-    const index_t rows = rows_in(x.extents());
-    launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns, TDX, TDY, T, TK>, layout::blocks(rows), layout::block,
-           dx.data(), accumulate, dy.data(), x.data(), kept.data(), rows);
+    launch(ctx, &cuda_kit::logsumexp_gradient_kernel<columns, TDX, TDY, T, TK>, layout::blocks(of.rows), layout::block,
+           dx, accumulate, dy, x, kept, of.rows);
   }
 };
 

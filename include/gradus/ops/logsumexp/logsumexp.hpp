@@ -31,22 +31,16 @@ struct logsumexp {
     using Y = tensor<typename Call::reduce, reduced_shape<typename X::shape, axes<-1>>, typename X::device>;
     using S = tensor<typename Call::accumulate, shape<rows_of<typename X::shape>, 2>, typename X::device>;
     Y y(ctx, reduced_extents<axes<-1>>(x.extents()));
-    if constexpr (Call::saves_statistics) {
-      S kept(ctx);
-      on_device::forward(ctx, y.view(), kept.view(), x.view());
-      return with_statistics<Y, S>{std::move(y), std::move(kept)};
-    } else {
-      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
-      on_device::forward(ctx, y.view(), none, x.view());
-      return y;
-    }
+    return with_optional_statistics<S>(
+        how, y, [&](auto* kept) { on_device::forward(ctx, as_matrix(x.extents()), y.data(), kept, x.data()); });
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    kernel<logsumexp, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                    input<0>(saved).view(), statistics(saved).view());
+    kernel<logsumexp, typename X::device>::backward(dy.owner(), as_matrix(dx.extents()), to.tensor.data(),
+                                                    to.accumulate, dy.data(), input<0>(saved).data(),
+                                                    statistics(saved).data());
   }
 };
 

@@ -15,10 +15,10 @@ template <>
 struct kernel<op::prod, cpu> {
   /// In an order that depends on the number of columns alone.
   template <class TY, class T>
-  static void forward(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
+  static void forward(context<cpu>& ctx, matrix_extents of, TY* y, const T* x) {
     using namespace cpu_kit;
-    for_rows(ctx, rows, columns, 1 << 14, [=](index_t row) {
-      const index_t n = columns;
+    for_rows(ctx, of.rows, of.columns, 1 << 14, [=](index_t row) {
+      const index_t n = of.columns;
       const T* const from = x + row * n;
       if constexpr (is_floating<T>) {
         using C = compute_type<promote<TY, T>>;

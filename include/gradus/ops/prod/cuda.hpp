@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(long_row_threads) prod_kernel(TY* y, const T* 
 template <>
 struct kernel<op::prod, cuda> {
   template <class TY, class T>
-  static void forward(context<cuda>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
-    cuda_kit::for_row_threads(rows, columns, [&](auto threads, unsigned blocks, int block) {
-      launch(ctx, &cuda_kit::prod_kernel<decltype(threads)::value, TY, T>, blocks, block, y, x, rows, columns);
+  static void forward(context<cuda>& ctx, matrix_extents of, TY* y, const T* x) {
+    cuda_kit::for_row_threads(of.rows, of.columns, [&](auto threads, unsigned blocks, int block) {
+      launch(ctx, &cuda_kit::prod_kernel<decltype(threads)::value, TY, T>, blocks, block, y, x, of.rows, of.columns);
     });
   }
 };

@@ -18,7 +18,7 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 
 /// The product of the last axis. Saves x. Gradient of an element: dy times the product of the others, which is y / x
-/// only where no element is 0; composed of other operations. Kernel: forward(ctx, y, x, rows, columns).
+/// only where no element is 0; composed of other operations. Kernel: forward(ctx, matrix, y, x).
 struct prod {
   static constexpr std::string_view name = "prod";
   static constexpr op_precision precision = op_precision::full;
@@ -32,8 +32,7 @@ struct prod {
   constexpr auto forward(Call how, const X& x) const {
     tensor<reduced_type<Call, X>, typename output_of<X>::shape, typename X::device> y(
         how.owner(), reduced_extents<axes<-1>>(x.extents()));
-    kernel<prod, typename X::device>::forward(how.owner(), y.data(), x.data(), rows_in(x.extents()),
-                                              columns_in(x.extents()));
+    kernel<prod, typename X::device>::forward(how.owner(), as_matrix(x.extents()), y.data(), x.data());
     return y;
   }
   template <class Saved, class Y, class X>

@@ -35,15 +35,9 @@ struct rms_norm {
     using on_device = kernel<rms_norm, typename X::device>;
     check_extents_meet(name, X::rank - 1, x.extent(-1), w.extent(0));
     Y y(ctx, x.extents());
-    if constexpr (Call::saves_statistics) {
-      S kept(ctx);
-      on_device::forward(ctx, eps, y.view(), kept.view(), x.view(), w.view());
-      return with_statistics<Y, S>{std::move(y), std::move(kept)};
-    } else {
-      const view<typename S::value_type, typename S::shape, typename X::device> none(nullptr);
-      on_device::forward(ctx, eps, y.view(), none, x.view(), w.view());
-      return y;
-    }
+    return with_optional_statistics<S>(how, y, [&](auto* kept) {
+      on_device::forward(ctx, eps, as_matrix(x.extents()), y.data(), kept, x.data(), w.data());
+    });
   }
   template <class Saved, class Y, class X, class W>
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<W>& dw) const {
@@ -54,9 +48,9 @@ struct rms_norm {
     if (dw) partial = partial_sums(ctx, category::temporary);
     const auto to_x = detail::open_target(ctx, dx);  // in this order: x may be the weight
     const auto to_w = detail::open_target(ctx, dw);
-    kernel<rms_norm, typename X::device>::backward(ctx, to_x, to_w, partial ? partial.data() : nullptr,
-                                                   std::as_const(dy).view(), input<0>(saved).view(),
-                                                   input<1>(saved).view(), statistics(saved).view());
+    kernel<rms_norm, typename X::device>::backward(
+        ctx, as_matrix(dx.extents()), to_x, to_w, partial ? partial.data() : nullptr, std::as_const(dy).data(),
+        input<0>(saved).data(), input<1>(saved).data(), statistics(saved).data());
   }
 };
 

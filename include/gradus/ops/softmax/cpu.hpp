@@ -11,65 +11,51 @@
 
 namespace gradus {
 
-namespace cpu_kit::inline GRADUS_BUILD {
-
-/// Softmax of each row in three passes in the cache: its maximum; the exponentials and their sum; the scaling.
-template <bool Log, class TY, class T>
-void softmax_rows(context<cpu>& ctx, TY* y, const T* x, index_t rows, index_t columns) {
-  using C = compute_type<promote<TY, T>>;
-  for_rows(ctx, rows, columns, 4096, [=](index_t row) {
-    const index_t n = columns;
-    const T* const from = x + row * n;
-    TY* const to = y + row * n;
-    const pack<C> top(largest_of<C>(from, n));
-    const C sum = sum_packs<C, 1>(n, [&](index_t i, auto which) {
-      __builtin_prefetch(from + n + i);  // the next row
-      const pack<C> e = inside_or(exp(load<C>(from + i, which) - top), C(0), which);
-      if constexpr (!Log) store(e, to + i, which);
-      return e;
-    });
-    const pack<C> scale(Log ? std::log(sum) : C(1) / sum);
-    for_packs<C>(n, [&](index_t i, auto which) {
-      if constexpr (Log) store(load<C>(from + i, which) - top - scale, to + i, which);
-      else store(load<C>(to + i, which) * scale, to + i, which);
-    });
-  });
-}
-
-template <bool Log, class TDX, class T>
-void softmax_rows_backward(context<cpu>& ctx, TDX* dx, bool accumulate, const T* dy, const T* y, index_t rows,
-                           index_t columns) {
-  using C = compute_type<promote<T, TDX>>;
-  for_rows(ctx, rows, columns, 4096, [=](index_t row) {
-    const index_t n = columns;
-    const T* const grad = dy + row * n;
-    const T* const out = y + row * n;
-    TDX* const to = dx + row * n;
-    const pack<C> sum(sum_packs<C, 1>(n, [&](index_t i, auto which) {
-      const pack<C> g = load<C>(grad + i, which);
-      return Log ? g : g * load<C>(out + i, which);
-    }));
-    for_packs<C>(n, [&](index_t i, auto which) {
-      __builtin_prefetch(grad + n + i);
-      __builtin_prefetch(out + n + i);
-      const pack<C> g = load<C>(grad + i, which), v = load<C>(out + i, which);
-      put(Log ? g - exp(v) * sum : v * (g - sum), to + i, accumulate, which);
-    });
-  });
-}
-
-}  // namespace cpu_kit::inline GRADUS_BUILD
-
 template <bool Log>
 struct kernel<op::softmax<Log>, cpu> {
-  template <class TY, class T, class S>
-  static void forward(context<cpu>& ctx, view<TY, S> y, view<const T, S> x) {
-    cpu_kit::softmax_rows<Log>(ctx, y.data(), x.data(), rows_in(x.extents()), columns_in(x.extents()));
+  /// Each row in three passes in the cache: its maximum; the exponentials and their sum; the scaling.
+  template <class TY, class T>
+  static void forward(context<cpu>& ctx, matrix_extents of, TY* y, const T* x) {
+    using namespace cpu_kit;
+    using C = compute_type<promote<TY, T>>;
+    for_rows(ctx, of.rows, of.columns, 4096, [=](index_t row) {
+      const index_t n = of.columns;
+      const T* const from = x + row * n;
+      TY* const to = y + row * n;
+      const pack<C> top(largest_of<C>(from, n));
+      const C sum = sum_packs<C, 1>(n, [&](index_t i, auto which) {
+        __builtin_prefetch(from + n + i);  // the next row
+        const pack<C> e = inside_or(exp(load<C>(from + i, which) - top), C(0), which);
+        if constexpr (!Log) store(e, to + i, which);
+        return e;
+      });
+      const pack<C> scale(Log ? std::log(sum) : C(1) / sum);
+      for_packs<C>(n, [&](index_t i, auto which) {
+        if constexpr (Log) store(load<C>(from + i, which) - top - scale, to + i, which);
+        else store(load<C>(to + i, which) * scale, to + i, which);
+      });
+    });
   }
-  template <class T, class TY, class S>
-  static void backward(context<cpu>& ctx, view<T, S> dx, bool accumulate, view<const TY, S> dy, view<const TY, S> y) {
-    cpu_kit::softmax_rows_backward<Log>(ctx, dx.data(), accumulate, dy.data(), y.data(), rows_in(y.extents()),
-                                        columns_in(y.extents()));
+  template <class TDX, class T>
+  static void backward(context<cpu>& ctx, matrix_extents of, TDX* dx, bool accumulate, const T* dy, const T* y) {
+    using namespace cpu_kit;
+    using C = compute_type<promote<T, TDX>>;
+    for_rows(ctx, of.rows, of.columns, 4096, [=](index_t row) {
+      const index_t n = of.columns;
+      const T* const grad = dy + row * n;
+      const T* const out = y + row * n;
+      TDX* const to = dx + row * n;
+      const pack<C> sum(sum_packs<C, 1>(n, [&](index_t i, auto which) {
+        const pack<C> g = load<C>(grad + i, which);
+        return Log ? g : g * load<C>(out + i, which);
+      }));
+      for_packs<C>(n, [&](index_t i, auto which) {
+        __builtin_prefetch(grad + n + i);
+        __builtin_prefetch(out + n + i);
+        const pack<C> g = load<C>(grad + i, which), v = load<C>(out + i, which);
+        put(Log ? g - exp(v) * sum : v * (g - sum), to + i, accumulate, which);
+      });
+    });
   }
 };
 

@@ -65,22 +65,18 @@ __global__ void __launch_bounds__(row_layout<Columns, T, TY>::block)
 /// Keeps a row in registers, read and written once; rows of more than 32768 floats are read three times.
 template <bool Log>
 struct kernel<op::softmax<Log>, cuda> {
-  template <class TY, class T, class S>
-  static void forward(context<cuda>& ctx, view<TY, S, cuda> y, view<const T, S, cuda> x) {
+  template <class S, class TY, class T>
+  static void forward(context<cuda>& ctx, shaped_matrix<S> of, TY* y, const T* x) {
     constexpr index_t columns = cuda_kit::row_columns<S>();
     using layout = cuda_kit::row_layout<columns, TY, T>;
-    const index_t rows = rows_in(x.extents());
-    launch(ctx, &cuda_kit::softmax_kernel<Log, columns, TY, T>, layout::blocks(rows), layout::block, y.data(), x.data(),
-           rows);
+    launch(ctx, &cuda_kit::softmax_kernel<Log, columns, TY, T>, layout::blocks(of.rows), layout::block, y, x, of.rows);
   }
-  template <class T, class TY, class S>
-  static void backward(context<cuda>& ctx, view<T, S, cuda> dx, bool accumulate, view<const TY, S, cuda> dy,
-                       view<const TY, S, cuda> y) {
+  template <class S, class TDX, class T>
+  static void backward(context<cuda>& ctx, shaped_matrix<S> of, TDX* dx, bool accumulate, const T* dy, const T* y) {
     constexpr index_t columns = cuda_kit::row_columns<S>();
-    using layout = cuda_kit::row_layout<columns, T, TY>;
-    const index_t rows = rows_in(y.extents());
-    launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns, T, TY>, layout::blocks(rows), layout::block, dx.data(),
-           accumulate, dy.data(), y.data(), rows);
+    using layout = cuda_kit::row_layout<columns, TDX, T>;
+    launch(ctx, &cuda_kit::softmax_gradient_kernel<Log, columns, TDX, T>, layout::blocks(of.rows), layout::block, dx,
+           accumulate, dy, y, of.rows);
   }
 };
 

@@ -16,7 +16,8 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 
 /// Softmax of the last axis, or its logarithm. Saves the output. Gradients: dx = y (dy - sum(dy y)); of the logarithm,
-/// dx = dy - e^y sum(dy). Kernels: forward(ctx, y, x), where y may be x; backward(ctx, dx, accumulate, dy, y).
+/// dx = dy - e^y sum(dy). Kernels: forward(ctx, matrix, y, x), where y may be x; backward(ctx, matrix, dx, accumulate,
+/// dy, y).
 template <bool Log>
 struct softmax {
   static constexpr std::string_view name = Log ? "log_softmax" : "softmax";
@@ -27,18 +28,19 @@ struct softmax {
   template <class Call, class X>
   constexpr auto forward(Call how, X x) const {
     auto& ctx = how.owner();
-    const auto from = std::as_const(x).view();
+    const auto extents = x.extents();
+    const auto* const from = std::as_const(x).data();
     using Y = tensor<typename Call::reduce, typename X::shape, typename X::device>;
     Y y = place<Y>(ctx, x);
-    kernel<softmax, typename X::device>::forward(ctx, y.view(), from);
+    kernel<softmax, typename X::device>::forward(ctx, as_matrix(extents), y.data(), from);
     return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    kernel<softmax, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                  output(saved).view());
+    kernel<softmax, typename X::device>::backward(dy.owner(), as_matrix(dy.extents()), to.tensor.data(), to.accumulate,
+                                                  dy.data(), output(saved).data());
   }
 
  private:
