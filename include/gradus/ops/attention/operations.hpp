@@ -101,14 +101,7 @@ struct causal_attention {
       pass<X>::forward(ctx, d.sizes(), only_causal<true>{}, d.output(y.data()), lse, d.part(qkv.data(), 0),
                        d.part(qkv.data(), 1), d.part(qkv.data(), 2));
     };
-    if constexpr (Call::saves_statistics) {
-      S lse(ctx);
-      run(lse.data());
-      return with_statistics<output_type<X>, S>{std::move(y), std::move(lse)};
-    } else {
-      run(nullptr);
-      return y;
-    }
+    return with_optional_statistics<S>(how, y, run);
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dqkv) const {
@@ -169,14 +162,7 @@ struct scaled_attention {
       p::pass::forward(ctx, at.sizes, rules, at.queries.at(y.data()), lse, at.queries.at(q.data()),
                        at.keys.at(k.data()), at.keys.at(v.data()));
     };
-    if constexpr (Call::saves_statistics) {
-      S lse(ctx);
-      run(lse.data());
-      return with_statistics<Q, S>{std::move(y), std::move(lse)};
-    } else {
-      run(nullptr);
-      return y;
-    }
+    return with_optional_statistics<S>(how, y, run);
   }
   template <class Saved, class Y, class Q, class K, class V, class... Bias>
   constexpr void backward(const Saved& saved, Y dy, const gradient_sink<Q>& dq, const gradient_sink<K>& dk,

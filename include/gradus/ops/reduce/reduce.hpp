@@ -18,11 +18,18 @@ namespace detail {
 // The result type of sums and means: 64 bits for integers, as in PyTorch.
 template <class Call, class X>
 using reduced_type = std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, std::int64_t>;
+// Elements of a result of reducing `of`, in the shape that keeps the reduced axes as 1.
+template <class Axes, class X, class T, class E>
+constexpr auto with_kept_axes(T* data, const E& of) {
+  return view<T, reduced_shape<type_of_extents<E>, Axes, true>, typename X::device>(data,
+                                                                                    reduced_extents<Axes, true>(of));
+}
 }  // namespace detail
 
 namespace op::inline GRADUS_BUILD {
 
 using gradus::detail::reduced_type;
+using gradus::detail::with_kept_axes;
 
 /// Sum or mean. Saves nothing: the gradient is dy (divided by the count for the mean), repeated along the reduced axes.
 /// Kernels: forward(ctx, y, x), backward(ctx, dx, accumulate, dy); views have the shape that keeps axes as 1.
@@ -33,18 +40,11 @@ struct sum {
   static constexpr save_rule saves = save_nothing();
   static constexpr flop_counts flops_per_element{1, Mean ? 1 : 0};
 
-  template <class X>
-  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
-  template <class X>
-  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
-
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    using T = reduced_type<Call, X>;
-    tensor<T, typename output_of<X>::shape, typename X::device> y(how.owner(),
-                                                                  reduced_extents<Axes, Keep>(x.extents()));
-    view<T, kept_shape<X>, typename X::device> to(y.data(), reduced_extents<Axes, true>(x.extents()));
-    kernel<sum, typename X::device>::forward(how.owner(), to, x.view());
+    using Y = tensor<reduced_type<Call, X>, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
+    Y y(how.owner(), reduced_extents<Axes, Keep>(x.extents()));
+    kernel<sum, typename X::device>::forward(how.owner(), with_kept_axes<Axes, X>(y.data(), x.extents()), x.view());
     return y;
   }
   template <class Saved, class Y, class X>
@@ -52,9 +52,8 @@ struct sum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
-          dy.data(), reduced_extents<Axes, true>(dx.extents()));
-      kernel<sum, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from);
+      kernel<sum, typename X::device>::backward(dy.owner(), to.view(), to.accumulate,
+                                                with_kept_axes<Axes, X>(dy.data(), dx.extents()));
     }
   }
 };
@@ -67,26 +66,20 @@ struct extremum {
   static constexpr save_rule saves = save_nothing();  // but the places, as statistics
   static constexpr flop_counts flops_per_element{1, 0};
 
-  template <class X>
-  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
-  template <class X>
-  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
-  template <class X>
-  using places = tensor<std::int32_t, kept_shape<X>, typename X::device>;
-
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
     auto& ctx = how.owner();
-    output_of<X> y(ctx, reduced_extents<Axes, Keep>(x.extents()));
-    const auto kept = reduced_extents<Axes, true>(x.extents());
-    view<typename X::value_type, kept_shape<X>, typename X::device> to(y.data(), kept);
-    if constexpr (Call::saves_statistics && is_floating<typename X::value_type>) {
-      places<X> found(ctx, kept);
-      kernel<extremum, typename X::device>::forward(ctx, to, found.view(), x.view());
-      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(found)};
+    using Y = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
+    using places = tensor<std::int32_t, reduced_shape<typename X::shape, Axes, true>, typename X::device>;
+    Y y(ctx, reduced_extents<Axes, Keep>(x.extents()));
+    const auto run = [&](std::int32_t* at) {
+      kernel<extremum, typename X::device>::forward(ctx, with_kept_axes<Axes, X>(y.data(), x.extents()),
+                                                    with_kept_axes<Axes, X>(at, x.extents()), x.view());
+    };
+    if constexpr (is_floating<typename X::value_type>) {
+      return with_optional_statistics<places>(how, y, run, reduced_extents<Axes, true>(x.extents()));
     } else {
-      view<std::int32_t, kept_shape<X>, typename X::device> nowhere(nullptr, kept);
-      kernel<extremum, typename X::device>::forward(ctx, to, nowhere, x.view());
+      run(nullptr);
       return y;
     }
   }
@@ -95,10 +88,9 @@ struct extremum {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       auto to = dx.open(dy.owner());
-      view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
-          dy.data(), reduced_extents<Axes, true>(dx.extents()));
       if (!to.accumulate) device_access<typename X::device>::zero(dy.owner(), to.tensor.data(), X::bytes);
-      kernel<extremum, typename X::device>::backward(dy.owner(), to.view(), from, statistics(saved).view());
+      kernel<extremum, typename X::device>::backward(
+          dy.owner(), to.view(), with_kept_axes<Axes, X>(dy.data(), dx.extents()), statistics(saved).view());
     }
   }
 };
@@ -115,12 +107,11 @@ struct place_of_extremum {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    using kept = reduced_shape<typename X::shape, Axes, true>;
     output_of<X> found(how.owner(), reduced_extents<Axes, Keep>(x.extents()));
-    const auto extents = reduced_extents<Axes, true>(x.extents());
-    view<std::int32_t, kept, typename X::device> to(found.data(), extents);
-    view<typename X::value_type, kept, typename X::device> no_values(nullptr, extents);
-    kernel<extremum<Axes, Keep, Largest>, typename X::device>::forward(how.owner(), no_values, to, x.view());
+    typename X::value_type* const no_values = nullptr;
+    kernel<extremum<Axes, Keep, Largest>, typename X::device>::forward(
+        how.owner(), with_kept_axes<Axes, X>(no_values, x.extents()),
+        with_kept_axes<Axes, X>(found.data(), x.extents()), x.view());
     return found;
   }
   template <class... Ignored>
@@ -137,34 +128,27 @@ struct variance {
   static constexpr save_rule saves = save_inputs(0);
   static constexpr flop_counts flops_per_element{4, 3};
 
-  template <class X>
-  using output_of = with_shape<X, reduced_shape<typename X::shape, Axes, Keep>>;
-  template <class X>
-  using kept_shape = reduced_shape<typename X::shape, Axes, true>;
-  template <class X>
-  using means = tensor<compute_type<typename X::value_type>, kept_shape<X>, typename X::device>;
-
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    using T = reduced_type<Call, X>;
-    using Y = tensor<T, typename output_of<X>::shape, typename X::device>;
+    using Y = tensor<reduced_type<Call, X>, reduced_shape<typename X::shape, Axes, Keep>, typename X::device>;
+    using means =
+        tensor<compute_type<typename X::value_type>, reduced_shape<typename X::shape, Axes, true>, typename X::device>;
     auto& ctx = how.owner();
     Y y(ctx, reduced_extents<Axes, Keep>(x.extents()));
-    const auto kept = reduced_extents<Axes, true>(x.extents());
-    means<X> mean(ctx, kept, Call::saves_statistics ? category::activation : category::temporary);
-    view<T, kept_shape<X>, typename X::device> to(y.data(), kept);
-    kernel<variance, typename X::device>::forward(ctx, to, mean.view(), x.view());
-    if constexpr (Call::saves_statistics) return with_statistics<Y, means<X>>{std::move(y), std::move(mean)};
+    means mean(ctx, reduced_extents<Axes, true>(x.extents()),
+               Call::saves_statistics ? category::activation : category::temporary);
+    kernel<variance, typename X::device>::forward(ctx, with_kept_axes<Axes, X>(y.data(), x.extents()), mean.view(),
+                                                  x.view());
+    if constexpr (Call::saves_statistics) return with_statistics<Y, means>{std::move(y), std::move(mean)};
     else return y;
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    view<const typename Y::value_type, kept_shape<X>, typename X::device> from(
-        dy.data(), reduced_extents<Axes, true>(dx.extents()));
-    kernel<variance, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, from, input<0>(saved).view(),
-                                                   statistics(saved).view());
+    kernel<variance, typename X::device>::backward(dy.owner(), to.view(), to.accumulate,
+                                                   with_kept_axes<Axes, X>(dy.data(), dx.extents()),
+                                                   input<0>(saved).view(), statistics(saved).view());
   }
 };
 
