@@ -57,7 +57,7 @@
 
 namespace gradus {
 
-// ---- kernels of a stored type ----------------------------------------------------------------------------------------
+// ---- kernels of a stored type ---------------------------------------------------------------------------------------
 
 #define GRADUS_KERNELS_OF_INDEX(T, I)              \
   GRADUS_KERNEL(cpu_kit::cross_entropy_rows<T, I>) \
@@ -110,7 +110,7 @@ namespace gradus {
   GRADUS_KERNELS_OF_MAP(T, relu, detail::from_output<functor::relu>)           \
   GRADUS_KERNELS_OF_MAP(T, tanh, detail::from_output<functor::tanh>)
 
-// ---- kernels of a policy: parameters, sums and losses in float, other values in T -------------------------------------
+// ---- kernels of a policy: parameters, sums and losses in float, other values in T -----------------------------------
 
 #define GRADUS_KERNELS_OF_TOKENS(T, I) \
   GRADUS_KERNEL(cpu_kit::linear_cross_entropy_chunks<float, float, T, float, T, T, float, I>)
@@ -175,7 +175,7 @@ GRADUS_KERNELS_OF_MIXED_POLICY(bf16)
 GRADUS_KERNELS_OF_MIXED_POLICY(f16)
 #endif
 
-// ---- optimizers, and classes ------------------------------------------------------------------------------------------
+// ---- optimizers, and classes ----------------------------------------------------------------------------------------
 
 #define GRADUS_KERNELS_OF_RULE(Options, States)                                                                   \
   GRADUS_KERNEL(kernel<op::element_step, cpu>::forward<update_span<float, float>, Options, float, float, States>) \
