@@ -14,8 +14,8 @@ kernels() {
 }
 kernels "$1" "$2" > "$work/one"
 kernels "$1" "$2" -DBATCHES > "$work/three"
-if ! grep -q softmax_rows "$work/one"; then
-  echo "no kernels found: has softmax_rows another name?"
+if ! grep -q norm_rows "$work/one"; then
+  echo "no kernels found: has norm_rows another name?"
   exit 1
 fi
 if ! diff "$work/one" "$work/three" > "$work/diff"; then
