@@ -20,7 +20,7 @@ template <class Call, class X>
 using reduced_type = std::conditional_t<is_floating<typename X::value_type>, typename Call::reduce, std::int64_t>;
 // Elements of a result of reducing `of`, in the shape that keeps the reduced axes as 1.
 template <class Axes, class X, class T, class E>
-constexpr auto with_kept_axes(T* data, const E& of) {
+GRADUS_OF_BUILD constexpr auto with_kept_axes(T* data, const E& of) {
   return view<T, reduced_shape<type_of_extents<E>, Axes, true>, typename X::device>(data,
                                                                                     reduced_extents<Axes, true>(of));
 }
