@@ -24,7 +24,7 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --quick)
-      only='^(unit_(core|memory|tensor|ops)|grad|layering/.*|docs/lists_functions'
+      only='^(unit_(core|memory|tensor|ops)|ops|grad|layering/.*|docs/lists_functions'
       only+='|compile_fail/(elementwise|layout|matmul|reduce)/g\+\+)$'
       shift ;;
     --preset | --only | --jobs)

@@ -16,6 +16,8 @@
 #include <gradus/ops/reduce/reduce.hpp>
 #include <gradus/tensor/creation.hpp>
 
+#include "../ops/drawn.hpp"
+
 namespace gr = gradus;
 
 /// One result of a computation, and how close another device must come to it.
@@ -77,6 +79,22 @@ class runner {
           (keep(name + ": gradient " + std::to_string(number++), gr::to_host(x.gradient()), tolerance), ...);
         },
         variables);
+  }
+
+  // A table of tests/ops has its cases by these names; `also` and `large` are shapes for the CPU.
+  template <class... Shapes, class F>
+  void hold(const char* name, const F& f, const gradus_test::reference_of_values& = {},
+            const gradus_test::drawn& how = {}) {
+    const bool uniform = how.low < how.high;
+    differentiate<float, Shapes...>(name, f, uniform ? how.low : -2, uniform ? how.high : 2);
+  }
+  template <class... Shapes, class F>
+  void also(const char*, const F&, const gradus_test::reference_of_values& = {}, const gradus_test::drawn& = {}) {}
+  template <class... Shapes, class F>
+  void large(const char*, const F&, const gradus_test::reference_of_values& = {}, const gradus_test::drawn& = {}) {}
+  template <class T, class... Shapes, class F>
+  void on_gpu(const char* name, const F& f, double low = -2, double high = 2) {
+    differentiate<T, Shapes...>(name, f, low, high);
   }
 
  private:

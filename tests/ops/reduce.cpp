@@ -7,7 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "../../support/operands.hpp"
+#include "op_case.hpp"
+#include "reduce.hpp"
 
 namespace gr = gradus;
 using namespace gradus_test;
@@ -25,50 +26,6 @@ std::vector<index_list> groups() {
   return reference::groups({S::extents.begin(), S::extents.end()}, axes);
 }
 
-struct reductions {
-  values sum, variance, max, min, argmax;
-};
-void compare(const reductions& found, const values& x, const std::vector<index_list>& groups, double near) {
-  reductions wanted;
-  for (const auto& g : groups) {
-    wanted.sum.push_back(reference::sum_of(x, g));
-    wanted.variance.push_back(reference::variance_of(x, g));
-    const std::size_t place = reference::largest_of(x, g);
-    wanted.max.push_back(x[g[place]]);
-    wanted.min.push_back(x[g[reference::smallest_of(x, g)]]);
-    wanted.argmax.push_back(static_cast<double>(place));
-  }
-  CHECK(worst_error(found.sum, wanted.sum) < near);
-  CHECK(worst_error(found.variance, wanted.variance) < 10 * near);
-  CHECK(found.max == wanted.max);
-  CHECK(found.min == wanted.min);
-  CHECK(found.argmax == wanted.argmax);
-}
-
-template <class T, class S, class Axes>
-void check() {
-  workplace at;
-  const auto x = normal<T, S>(at.ctx) + 3.0;
-  const reductions found{numbers(gr::sum<Axes>(x)), numbers(gr::variance<Axes>(x)), numbers(gr::max<Axes>(x)),
-                         numbers(gr::min<Axes>(x)), numbers(gr::argmax<Axes>(x))};
-  compare(found, numbers(x), groups<S, Axes>(), std::is_same_v<T, double> ? 1e-13 : 1e-6);
-}
-
-template <class S, class Axes>
-void check_threads() {
-  workplace at;
-  const auto x = normal<float, S>(at.ctx);
-  const auto run = [&](int n) {
-    threads t(at.ctx, n);
-    return std::make_tuple(gr::sum<Axes>(x), gr::variance<Axes>(x), gr::argmax<Axes>(x), gr::min<Axes>(x));
-  };
-  const auto one = run(1), two = run(2);
-  CHECK(same_bits(std::get<0>(one), std::get<0>(two)));
-  CHECK(same_bits(std::get<1>(one), std::get<1>(two)));
-  CHECK(same_bits(std::get<2>(one), std::get<2>(two)));
-  CHECK(same_bits(std::get<3>(one), std::get<3>(two)));
-}
-
 // Bit for bit, and NaN where NaN is wanted.
 void compare_extremes(const values& largest, const values& smallest, const values& places, const values& x,
                       const std::vector<index_list>& groups) {
@@ -84,28 +41,9 @@ void compare_extremes(const values& largest, const values& smallest, const value
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reductions agree with plain loops at odd sizes, short and long", T, float, double) {
-  check<T, gr::shape<1>, gr::axes<>>();
-  check<T, gr::shape<19>, gr::axes<0>>();
-  check<T, gr::shape<33, 67>, gr::axes<0>>();
-  check<T, gr::shape<33, 67>, gr::axes<1>>();
-  check<T, gr::shape<5, 7, 9, 3>, gr::axes<1, 3>>();
-  check<T, gr::shape<5, 7, 9, 3>, gr::axes<0, 2>>();
-  check<T, gr::shape<5, 1, 9, 3>, gr::axes<1>>();
-}
-
-TEST_CASE("reductions agree with plain loops where work is cut into chunks") {
-  check<float, gr::shape<200003>, gr::axes<>>();
-  check<float, gr::shape<30011, 5>, gr::axes<0>>();
-  check<float, gr::shape<2, 40009>, gr::axes<1>>();
-  check<float, gr::shape<1009, 3, 67>, gr::axes<0, 2>>();
-  check<float, gr::shape<600, 128>, gr::axes<0>>();  // chunks so short that some begin with an extreme
-}
-
-TEST_CASE("reductions have the same bits on one thread and on two") {
-  check_threads<gr::shape<200003>, gr::axes<>>();
-  check_threads<gr::shape<3011, 50>, gr::axes<0>>();
-  check_threads<gr::shape<300, 501>, gr::axes<1>>();
+TEST_CASE("reductions, products and running sums are what they are defined to be") {
+  truth t;
+  reduce_table(t);
 }
 
 TEST_CASE("a sum of ten million tenths in float is right to the last places") {
@@ -211,4 +149,25 @@ TEST_CASE("the gradient of a sum reaches every element of rows that several task
   const auto y = tape.variable(normal<float, gr::shape<5003>>(at.ctx));
   const auto [of_all] = gr::gradients(gr::sum(y), y);
   CHECK(numbers(of_all) == values(5003, 1.0));
+}
+
+TEST_CASE("a mean keeps its gradient when it is broadcast back") {
+  workplace at;
+  const auto r = gr::gradcheck(
+      [](auto v) { return (v - gr::mean<1>(v, gr::keep_axes)) * gr::rsqrt(gr::variance<1>(v, gr::keep_axes) + 1e-5); },
+      normal<double, gr::shape<3, 19>>(at.ctx));
+  CHECK_MESSAGE(r.ok, r.message);
+}
+
+TEST_CASE("gradients of products and deviations are right where there are zeros") {
+  workplace at;
+  auto x = normal<double, gr::shape<3, 2, 19>>(at.ctx);
+  x(0, 1, 3) = x(1, 0, 0) = x(1, 0, 18) = 0;
+  const auto check = [&](const auto& f) {
+    const auto r = gr::gradcheck(f, x);
+    CHECK_MESSAGE(r.ok, r.message);
+  };
+  check([](auto v) { return gr::prod<-1>(v, gr::keep_axes); });
+  check([](auto v) { return gr::prod<0>(v); });
+  check([](auto v) { return gr::standard_deviation<0, 2>(v, gr::keep_axes); });
 }
