@@ -8,85 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "../../support/operands.hpp"
+#include "elementwise.hpp"
+#include "op_case.hpp"
 
 namespace gr = gradus;
 using namespace gradus_test;
 
-namespace {
-
-struct fused {
-  template <class T>
-  T operator()(T a, T b, T c) const {
-    using gr::math::exp;
-    return a * exp(-b) + c;
-  }
-};
-
-template <class S, class F>
-double error_of(const F& f, double (*reference)(double), double scale = 2) {
-  workplace at;
-  const auto x = normal<float, S>(at.ctx, scale);
-  const auto y = f(x);
-  values wanted = numbers(x);
-  std::transform(wanted.begin(), wanted.end(), wanted.begin(), reference);
-  return worst_error(numbers(y), wanted);
-}
-
-template <class A, class B>
-void check_broadcast() {
-  workplace at;
-  const auto a = normal<float, A>(at.ctx);
-  const auto b = normal<float, B>(at.ctx);
-  const auto y = a - b;
-  static_assert(std::is_same_v<typename decltype(y)::shape, gr::broadcast_shape<A, B>>);
-  const auto wanted = reference::binary(
-      {A::extents.begin(), A::extents.end()}, {B::extents.begin(), B::extents.end()}, numbers(a), numbers(b), {},
-      [](double u, double v) { return double{static_cast<float>(u) - static_cast<float>(v)}; }, nullptr);
-  CHECK(numbers(y) == wanted.y);
-}
-
-}  // namespace
-
-TEST_CASE("functions of floats agree with the standard library's in double") {
-  using S = gr::shape<5, 31>;
-  CHECK(error_of<S>([](auto x) { return gr::exp(x); }, [](double x) { return std::exp(x); }) < 1e-6);
-  CHECK(error_of<S>([](auto x) { return gr::tanh(x); }, [](double x) { return std::tanh(x); }) < 1e-6);
-  CHECK(error_of<S>([](auto x) { return gr::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }) < 1e-6);
-  CHECK(error_of<S>([](auto x) { return gr::gelu_erf(x); },
-                    [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }) < 1e-6);
-  CHECK(error_of<S>([](auto x) { return gr::sqrt(gr::abs(x)); }, [](double x) { return std::sqrt(std::abs(x)); }) <
-        1e-6);
-  CHECK(error_of<gr::shape<>>([](auto x) { return gr::pow(x, 3.0); }, [](double x) { return x * x * x; }) < 1e-6);
-  CHECK(error_of<gr::shape<100003>>([](auto x) { return 2.0 * x + 1.0; }, [](double x) { return 2 * x + 1; }) < 1e-6);
-}
-
-TEST_CASE("operands broadcast as NumPy's do") {
-  check_broadcast<gr::shape<3, 1, 5>, gr::shape<4, 1>>();
-  check_broadcast<gr::shape<19>, gr::shape<>>();
-  check_broadcast<gr::shape<1>, gr::shape<2, 3>>();
-  check_broadcast<gr::shape<2, 3, 17>, gr::shape<17>>();
-  check_broadcast<gr::shape<7, 1, 1>, gr::shape<1, 3, 33>>();
-  check_broadcast<gr::shape<300, 70>, gr::shape<300, 1>>();
-  check_broadcast<gr::shape<2, 20000>, gr::shape<2, 1>>();  // rows longer than what is laid out of an operand
-}
-
-TEST_CASE("results and gradients have the same bits on one thread and on two") {
-  workplace at;
-  const auto a = normal<float, gr::shape<70, 1000>>(at.ctx);
-  const auto b = normal<float, gr::shape<1000>>(at.ctx);
-  const auto c = normal<float, gr::shape<70, 1>>(at.ctx);
-  const auto dy = normal<float, gr::shape<70, 1000>>(at.ctx);
-  const auto run = [&](int n) {
-    threads t(at.ctx, n);
-    return evaluate(
-        at.ctx, [](auto u, auto v, auto w) { return gr::map(fused{}, u, v, w); }, dy, a, b, c);
-  };
-  const auto one = run(1), two = run(2);
-  CHECK(same_bits(one.y, two.y));
-  CHECK(same_bits(std::get<0>(one.gradients), std::get<0>(two.gradients)));
-  CHECK(same_bits(std::get<1>(one.gradients), std::get<1>(two.gradients)));
-  CHECK(same_bits(std::get<2>(one.gradients), std::get<2>(two.gradients)));
+TEST_CASE("functions of elements are what they are defined to be") {
+  truth t;
+  functions_table(t);
 }
 
 TEST_CASE("an operand that is given away becomes the output, one that is still held does not") {
@@ -422,4 +352,29 @@ TEST_CASE("operands that stand still are laid out anew where a run of rows is lo
       equal = equal && y[i] == of_a[i] + of_b[i / (rows * columns) * columns + i % columns] - of_c[i % columns];
     CHECK(equal);
   }
+}
+
+namespace {
+struct blend {
+  template <class T>
+  T operator()(T w, T a, T b, T c) const {
+    return w * a + (T(1) - w) * b * c;
+  }
+};
+}  // namespace
+
+TEST_CASE("gradients of where and of a user's functor of four operands are right") {
+  workplace at;
+  const auto a = normal<double, gr::shape<3, 1, 5>>(at.ctx);
+  const auto b = normal<double, gr::shape<4, 1>>(at.ctx);
+  const auto c = normal<double, gr::shape<>>(at.ctx);
+  const auto w = gr::sigmoid(normal<double, gr::shape<3, 4, 5>>(at.ctx));
+  const auto condition = integers<std::int32_t, gr::shape<3, 4, 5>>(at.ctx, 0, 1);
+  const auto check = [](const auto& f, const auto&... x) {
+    const auto r = gr::gradcheck(f, x...);
+    CHECK_MESSAGE(r.ok, r.message);
+  };
+  check([&](auto u, auto v) { return gr::where(condition, u, v); }, a, b);
+  check([](auto m, auto u, auto v) { return gr::where(m, u, v); }, condition, a, b);
+  check([](auto s, auto u, auto v, auto k) { return gr::map(blend{}, s, u, v, k); }, w, a, b, c);
 }
