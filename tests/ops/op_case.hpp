@@ -1,9 +1,9 @@
-// One operation held against everything that is known of it. A table, such as rows.hpp, is a template of a runner; on the
-// CPU this one holds each case:
+// One operation held against everything that is known of it. A table, such as rows.hpp, is a template of a runner. On
+// the CPU this one holds each case:
 //   - its values against a reference in double, which shares nothing with the library;
 //   - its gradients in double against central differences, and those of other element types against double's;
-//   - bits without a tape, on three threads, replayed in a region, with the gradient of one operand alone, and the sum of
-//     two contributions.
+//   - its bits without a tape, on three threads, replayed in a region, with the gradient of one operand alone; and the
+//     sum of two contributions.
 // Memory is full of NaN. On a GPU a runner of tests/cuda/cases.hpp compares the same cases with the CPU's.
 #pragma once
 
