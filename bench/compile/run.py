@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What programs of gradus cost to compile with -O2: processor seconds, peak memory and bytes of machine code.
+"""What programs of gradus cost to compile: processor seconds, peak memory and bytes of machine code.
 
     python3 bench/compile/run.py [--compiler g++] [--runs 3] [--only REGEX] [--against DIR]
 
-Each source is compiled to an object, several times, without ccache. The rows are the median of the seconds, user and
+Each source is compiled to an object with -O2, several times, without ccache. The rows are the median of the seconds, user and
 system, of the compiler and what it starts, the largest peak of one process, and the bytes of the sections .text*. "a
 second batch size" is what that adds to a program. Times have a ratio to including <Eigen/Dense>, where it is installed.
 
@@ -62,6 +62,8 @@ def programs_of(tree, compiler, folder):
     alone.write_text("#include <gradus/gradus.hpp>\n")
     train, library = tree / "examples" / "gpt" / "train.cpp", tree / "include" / "gradus"
     second = "-DSECOND_BATCH_SIZE=1"
+    lists = tree / "examples" / "CMakeLists.txt"  # a trainer of gradus::compiled is compiled as its build does
+    own = ["-O1"] if lists.exists() and "set(small train.cpp" in lists.read_text() else []
     programs = {
         "include <gradus/gradus.hpp>": [[*base, alone]],
         "hello": [[*base, HERE / "hello.cpp"]],
@@ -71,7 +73,7 @@ def programs_of(tree, compiler, folder):
         "MLP, a second batch size, with gradus::compiled": [[*compiled, second, mlp]],
         "MLP, a bounded batch": [[*base, "-DBOUNDED_BATCH=1", mlp]],
         "GPT trainer, headers alone": [[*base, train]],
-        "GPT trainer with gradus::compiled": [[*compiled, train]],
+        "GPT trainer with gradus::compiled": [[*compiled, *own, train]],
         "gradus::compiled": [[*compiled, library / f"{name}.cpp"] for name in ("compiled", "compiled_kernels")],
         "MLP for CUDA": [[*cuda, tree / "examples" / "cuda_mlp.cu"]] if shutil.which("nvcc") else [],
     }
