@@ -3,9 +3,10 @@
 
     python3 bench/compile/run.py [--compiler g++] [--runs 3] [--only REGEX] [--against DIR]
 
-Each source is compiled to an object with -O2, several times, without ccache. The rows are the median of the seconds, user and
-system, of the compiler and what it starts, the largest peak of one process, and the bytes of the sections .text*. "a
-second batch size" is what that adds to a program. Times have a ratio to including <Eigen/Dense>, where it is installed.
+Each source is compiled to an object with -O2, several times, without ccache. The rows are the median of the seconds,
+user and system, of the compiler and what it starts, the largest peak of one process, and the bytes of the sections
+.text*. "a second batch size" is what that adds to a program. Times have a ratio to including <Eigen/Dense>, where it
+is installed.
 
 With --against DIR, another checkout, both are compiled in turn, and all ratios are against that one. The programs are
 this checkout's, but for the trainers of examples/, which each takes from its own.
