@@ -80,43 +80,35 @@ class run_operand {
   index_t laid_out_ = 0;
 };
 
-/// Calls f(first element of the output, elements, operands...) for runs of the output; operands are contiguous.
+/// Calls f(first element of the output, elements, operands...) for runs of the output; operands are contiguous. Where a
+/// run ends in the middle of a pack does not depend on the number of threads: a compiler may round an element of a
+/// whole pack otherwise than one of a part, by a multiply-add.
 template <index_t Most, class... Ts, std::size_t... K, class F>
 void for_runs(context<cpu>& ctx, const broadcast_axes<sizeof...(Ts), Most>& axes, std::index_sequence<K...>, const F& f,
               const Ts*... in) {
-  constexpr index_t piece = 1024;
-  const index_t columns = axes.extent[0], pieces = (columns + piece - 1) / piece;
-  index_t rows = 1;
-  for (index_t a = 1; a < axes.count; ++a) rows *= axes.extent[a];
+  constexpr index_t piece = 1024, most = run_operand<char>::most;
+  const index_t columns = axes.extent[0], rows_inside = axes.count < 2 ? 1 : axes.extent[1];
+  index_t rows = rows_inside;
+  for (index_t a = 2; a < axes.count; ++a) rows *= axes.extent[a];
+  // Short rows of one axis are laid out together. A unit is such a group of rows, or a piece of a row.
+  const index_t together = 2 * columns <= most ? std::min(rows_inside, most / columns) : 1;
+  const index_t groups = (rows_inside + together - 1) / together, pieces = (columns + piece - 1) / piece;
   const bool all_go_along = ((axes.stride[K][0] == 1) && ...);
-  parallel_elements(ctx, rows * pieces, (1 << 14) / std::min(columns, piece), [&](index_t first, index_t last) {
+  const index_t units = rows / rows_inside * groups * pieces;
+  parallel_elements(ctx, units, (1 << 14) / std::min(together * columns, piece), [&](index_t first, index_t last) {
     std::tuple<run_operand<Ts>...> operands;
-    index_t row = first / pieces, at = first % pieces * piece;  // position in the row
-    const index_t last_row = last / pieces, last_at = std::min(columns, last % pieces * piece);
-    while (row < last_row || at < last_at) {
-      auto begin = axes.begin_of(row);
-      index_t left = std::min(axes.count < 2 ? 1 : axes.extent[1] - row % axes.extent[1],
-                              last_row + (last_at > 0 ? 1 : 0) - row);  // rows until an outer axis advances
-      while (left > 0) {
-        index_t together = 1, n = (row < last_row ? columns : last_at) - at;
-        if (at == 0 && row < last_row && 2 * columns <= run_operand<char>::most) {
-          together = std::min({left, last_row - row, run_operand<char>::most / columns});
-          n = together * columns;
-        } else if (!all_go_along) {
-          n = std::min(n, run_operand<char>::most);
-        }
-        f(row * columns + at, n,
-          std::get<K>(operands).lay_out(in + begin[K] + at * axes.stride[K][0], together, n / together,
-                                        axes.stride[K][0], axes.stride[K][1])...);
-        if (at += n; together > 1 || at == columns) {
-          at = 0;
-          row += together;
-          left -= together;
-          for (index_t k = 0; k < sizeof...(Ts); ++k) begin[k] += together * axes.stride[k][1];
-        } else if (row == last_row && at == last_at) {
-          return;
-        }
-      }
+    for (index_t unit = first; unit < last;) {
+      const index_t line = unit / pieces, group = line % groups, at = unit % pieces * piece;
+      const index_t row = line / groups * rows_inside + group * together;
+      const index_t n_rows = std::min(together, rows_inside - group * together);
+      // Where no operand is laid out, pieces of a row that follow one another are one run.
+      const index_t n_pieces = all_go_along ? std::min(last - unit, pieces - unit % pieces) : 1;
+      const index_t n = std::min(columns - at, n_pieces * piece);
+      const auto begin = axes.begin_of(row);
+      f(row * columns + at, n_rows * n,
+        std::get<K>(operands).lay_out(in + begin[K] + at * axes.stride[K][0], n_rows, n, axes.stride[K][0],
+                                      axes.stride[K][1])...);
+      unit += n_pieces;
     }
   });
 }
