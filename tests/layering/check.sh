@@ -4,7 +4,7 @@
 #   order    a folder includes only folders below it (the table in order.txt)
 #   unused   the table permits nothing that no header uses
 #   ops      an op's rules name no backend; its cpu.hpp and cuda.hpp (and cpu_flash.hpp and the like) name
-#            only their own
+#            only their own; cuda.hpp includes every op of gradus.hpp
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI and NVTX are included,
@@ -98,6 +98,12 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if (from != to && !((from, to) in allowed)) complain(from "/ includes " $3 ", but " to "/ is not below it")
   }
   to != "" { used[from, to] = 1 }
+  rule == "ops" && to == "ops" && $1 ~ /include\/gradus\/(gradus|cuda)\.hpp$/ {
+    op = $3
+    sub(/\/cpu\.hpp$/, "/cuda.hpp", op)
+    if ($1 ~ /cuda\.hpp$/) on_gpu[op] = 1
+    else of_gradus[op] = $3
+  }
   rule == "ops" && from == "ops" && to != "" {
     backend = backend_of($1)
     named = to == "gpu" ? "cuda" : to == "cpu" ? to : backend_of($3)
@@ -130,6 +136,8 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     }
   }
   END {
+    for (op in of_gradus)
+      if (!(op in on_gpu)) { bad = 1; print "include/gradus/cuda.hpp: gradus.hpp includes " of_gradus[op] ", so include " op }
     if (rule == "unused")
       for (edge in allowed)
         if (!(edge in used)) {

@@ -16,6 +16,7 @@ fresh() {
   put ops/matmul/matmul.hpp '#include <gradus/tensor/tensor.hpp>'
   put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm.hpp>'
   put gradus.hpp '#include <gradus/ops/matmul/cpu.hpp>'
+  put cuda.hpp '#include <gradus/ops/matmul/cuda.hpp>'
 }
 failures=0
 passes() { bash "$here/check.sh" "$1" "$tree" || { echo "$2: rule '$1' should pass"; failures=1; }; }
@@ -38,6 +39,7 @@ fresh; put gradus.hpp '#include <gradus/gpu/launch.hpp>';             rejects or
 fresh; put ops/matmul/matmul.hpp '#include <gradus/cpu/gemm.hpp>';     rejects ops "an op's rules with a toolkit"
 fresh; put ops/matmul/matmul.hpp '#include "cpu.hpp"';                 rejects ops "an op's rules with a kernel"
 fresh; put ops/matmul/cuda.hpp '#include <gradus/cpu/gemm.hpp>';       rejects ops "a GPU kernel with the CPU toolkit"
+fresh; put cuda.hpp '#include <cstddef>';                              rejects ops "an op that cuda.hpp lacks"
 fresh; rejects unused "a table that permits what nobody uses"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit {';                 rejects builds "a kernel that all builds share"
 fresh; put cpu/gemm.hpp 'namespace gradus::cpu_kit::inline GRADUS_BUILD {'; passes builds "a kernel of a build"
