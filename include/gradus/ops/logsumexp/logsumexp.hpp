@@ -16,8 +16,8 @@ namespace gradus {
 namespace op::inline GRADUS_BUILD {
 
 /// log(sum(e^x)) of the last axis. Saves x and, of each row, its maximum and 1 / sum(e^(x - max)): y is rounded, and
-/// e^(x - y) would be as far off as y is. Gradient: dx = e^(x - max) / sum dy. Kernels: forward(ctx, y, statistics, x);
-/// backward(ctx, dx, accumulate, dy, x, statistics).
+/// e^(x - y) would be as far off as y is. Gradient: dx = e^(x - max) / sum dy. Kernels: forward(ctx, matrix, y,
+/// statistics, x); backward(ctx, matrix, dx, accumulate, dy, x, statistics).
 struct logsumexp {
   static constexpr std::string_view name = "logsumexp";
   static constexpr op_precision precision = op_precision::full;
