@@ -137,7 +137,10 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
   }
   END {
     for (op in of_gradus)
-      if (!(op in on_gpu)) { bad = 1; print "include/gradus/cuda.hpp: gradus.hpp includes " of_gradus[op] ", so include " op }
+      if (!(op in on_gpu)) {
+        bad = 1
+        print "include/gradus/cuda.hpp: gradus.hpp includes " of_gradus[op] ", so include " op
+      }
     if (rule == "unused")
       for (edge in allowed)
         if (!(edge in used)) {
