@@ -16,7 +16,7 @@ struct drawn {
   double low = 0, high = 0;  ///< uniform between these; normal if they are equal
   bool apart = false;        ///< distinct values, none near 0: no kink is near
   double offset = 0;         ///< added to normal values
-  double within = 1e-5;      ///< largest error in float, relative to an element plus the mean of all
+  double within = 1e-5;      ///< largest error in float, relative to about the size of elements
   bool halves = true;        ///< also in bf16
 };
 

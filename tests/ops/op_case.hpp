@@ -21,7 +21,7 @@
 namespace gradus_test {
 
 /// What a case does with its operands.
-enum class applied { plainly, on_a_tape, in_a_region, to_one_variable, twice };
+enum class applied { plainly, on_a_tape, in_a_region, to_a_first_variable, to_a_last_variable, twice };
 
 /// A function of tensors of one element type and fixed shapes.
 class op_under_test {
@@ -70,9 +70,12 @@ class op_of_type final : public op_under_test {
   outcome run_on(gradus::context<gradus::cpu>& ctx, const values& dy, applied how, const auto&... x) {
     if (how == applied::plainly) return {numbers(f_(x...)), {}};
     gradus::tape<gradus::cpu> tape(ctx);
-    bool first = true;
+    std::size_t number = 0;
     const auto begin = [&](const auto& of) {
-      return std::exchange(first, false) || how != applied::to_one_variable ? tape.variable(of) : tape.watch(of);
+      const std::size_t i = number++;
+      const bool frozen = (how == applied::to_a_first_variable && i > 0) ||
+                          (how == applied::to_a_last_variable && i + 1 < sizeof...(Shapes));
+      return frozen ? tape.watch(of) : tape.variable(of);
     };
     const auto vs = std::tuple{begin(x)...};
     return std::apply([&](const auto&... v) { return finish(tape, dy, how, v...); }, vs);
