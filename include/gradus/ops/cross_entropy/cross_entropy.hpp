@@ -29,8 +29,8 @@ namespace op::inline GRADUS_BUILD {
 /// columns. Gradient: (softmax - onehot) / count.
 ///
 /// If recorded, forward also computes the gradient, while a row is in the cache, and saves only that. It overwrites
-/// logits without other owners: training has one [..., V] tensor instead of three. Kernels: forward(ctx, ignore, matrix,
-/// loss, gradient, row losses, logits, targets); backward(ctx, size, gradient, dloss, kept).
+/// logits without other owners: training has one [..., V] tensor instead of three. Kernels: forward(ctx, ignore,
+/// matrix, loss, gradient, row losses, logits, targets); backward(ctx, size, gradient, dloss, kept).
 template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
