@@ -55,7 +55,7 @@ GRADUS_OF_BUILD constexpr auto pooled_extents(const X& x) {
   });
 }
 template <class X, pool_rule Rows, pool_rule Columns>
-constexpr auto planes_of(const extents_of<typename X::shape>& x) {
+GRADUS_OF_BUILD constexpr auto planes_of(const extents_of<typename X::shape>& x) {
   using s = typename X::shape;
   return pooled_planes_upto<std::max(X::size, pooled<X, Rows, Columns>::size)>{
       {x.size / (s::extent(-2) * s::extent(-1)), windows_of_rows<s, Rows>, windows_of_columns<s, Columns>}};
