@@ -50,14 +50,13 @@ struct dropout {
   template <class X>
   constexpr X masked(context<typename X::device>& ctx, X x) const {
     using on_device = kernel<dropout, typename X::device>;
-    const auto of = as_matrix(x.extents());
     const auto* const from = std::as_const(x).data();
     if (x.unique()) {
-      on_device::forward(ctx, key, threshold(), scale(), of, x.data(), from);
+      on_device::forward(ctx, key, threshold(), scale(), as_matrix(x.extents()), x.data(), from);
       return x;
     }
     X y(ctx, x.extents());
-    on_device::forward(ctx, key, threshold(), scale(), of, y.data(), from);
+    on_device::forward(ctx, key, threshold(), scale(), as_matrix(x.extents()), y.data(), from);
     return y;
   }
 };
