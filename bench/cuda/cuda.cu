@@ -164,8 +164,9 @@ class bench {
     auto losses = gr::empty<double, gr::shape<8192>>(ctx_);
     auto gradient = gr::empty<float, S>(ctx_);
     bandwidth("cross_entropy and its gradient", 3.0 * S::size * 4, timer_.seconds([&] {
-      gr::kernel<gr::op::cross_entropy<50257>, gr::cuda>::forward(ctx_, -1, loss.view(), gradient.view(), losses.view(),
-                                                                  std::as_const(x).view(), targets.view());
+      gr::kernel<gr::op::cross_entropy<50257>, gr::cuda>::forward(ctx_, -1, gr::as_matrix(x.extents()), loss.data(),
+                                                                  gradient.data(), losses.data(),
+                                                                  std::as_const(x).data(), targets.data());
     }));
   }
   void report() const {

@@ -99,20 +99,19 @@ void scale_gradient(context<cpu>& ctx, T* gradient, index_t size, C dloss, int k
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   /// `gradient` may be null (not needed) or the logits themselves.
-  template <class C, class T, class X, class Rows, class I, class Targets>
-  static void forward(context<cpu>& ctx, long long ignore, view<C, shape<>> loss, view<T, X> gradient,
-                      view<double, Rows> row_losses, view<const T, X> logits, view<const I, Targets> targets) {
-    const index_t count = cpu_kit::counted_targets("cross_entropy(logits, targets)", ignore, Vocabulary, targets.data(),
-                                                   targets.extents().size);
-    cpu_kit::cross_entropy_rows(ctx, ignore, op::cross_entropy<Vocabulary>::template kept<T>::value, count,
-                                gradient.data(), row_losses.data(), logits.data(), targets.data(),
-                                rows_in(logits.extents()), columns_in(logits.extents()), Vocabulary);
-    *loss.data() = cpu_kit::mean_loss<C>(row_losses.data(), rows_in(logits.extents()), count);
+  template <class L, class T, class I>
+  static void forward(context<cpu>& ctx, long long ignore, matrix_extents of, L* loss, T* gradient, double* row_losses,
+                      const T* logits, const I* targets) {
+    using namespace cpu_kit;
+    const index_t count = counted_targets("cross_entropy(logits, targets)", ignore, Vocabulary, targets, of.rows);
+    cross_entropy_rows(ctx, ignore, op::cross_entropy<Vocabulary>::template kept<T>::value, count, gradient, row_losses,
+                       logits, targets, of.rows, of.columns, Vocabulary);
+    *loss = mean_loss<L>(row_losses, of.rows, count);
   }
-  template <class T, class X, class C, int Kept>
-  static void backward(context<cpu>& ctx, view<T, X> gradient, view<const C, shape<>> dloss,
+  template <class T, class L, int Kept>
+  static void backward(context<cpu>& ctx, index_t size, T* gradient, const L* dloss,
                        std::integral_constant<int, Kept>) {
-    cpu_kit::scale_gradient(ctx, gradient.data(), gradient.extents().size, *dloss.data(), Kept);
+    cpu_kit::scale_gradient(ctx, gradient, size, *dloss, Kept);
   }
 };
 

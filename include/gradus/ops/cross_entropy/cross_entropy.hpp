@@ -29,7 +29,8 @@ namespace op::inline GRADUS_BUILD {
 /// columns. Gradient: (softmax - onehot) / count.
 ///
 /// If recorded, forward also computes the gradient, while a row is in the cache, and saves only that. It overwrites
-/// logits without other owners: training has one [..., V] tensor instead of three.
+/// logits without other owners: training has one [..., V] tensor instead of three. Kernels: forward(ctx, ignore,
+/// matrix, loss, gradient, row losses, logits, targets); backward(ctx, size, gradient, dloss, kept).
 template <index_t Vocabulary>
 struct cross_entropy {
   long long ignore;
@@ -47,21 +48,22 @@ struct cross_entropy {
   template <class Call, class X, class Targets>
   constexpr auto forward(Call how, X logits, const Targets& targets) const {
     using loss_type = tensor<typename Call::reduce, shape<>, typename X::device>;
-    using on_device = kernel<cross_entropy, typename X::device>;
     auto& ctx = how.owner();
     for (index_t i = 0; i + 1 < X::rank; ++i)
       check_extents_meet(name, i, logits.extents().extents[i], targets.extents().extents[i]);
     loss_type loss(ctx);
     tensor<double, shape<rows_of<typename X::shape>>, typename X::device> row_losses(ctx, category::temporary);
+    const auto run = [&, of = as_matrix(logits.extents()),
+                      from = std::as_const(logits).data()](typename X::value_type* gradient) {
+      kernel<cross_entropy, typename X::device>::forward(ctx, ignore, of, loss.data(), gradient, row_losses.data(),
+                                                         from, targets.data());
+    };
     if constexpr (Call::saves_statistics) {
-      const auto from = std::as_const(logits).view();
       X gradient = own(ctx, std::move(logits));
-      on_device::forward(ctx, ignore, loss.view(), gradient.view(), row_losses.view(), from, targets.view());
+      run(gradient.data());
       return with_statistics<loss_type, X>{std::move(loss), std::move(gradient)};
     } else {
-      const view<typename X::value_type, typename X::shape, typename X::device> none(nullptr, logits.extents());
-      on_device::forward(ctx, ignore, loss.view(), none, row_losses.view(), std::as_const(logits).view(),
-                         targets.view());
+      run(nullptr);
       return loss;
     }
   }
@@ -70,8 +72,8 @@ struct cross_entropy {
                           const gradient_sink<Targets>&) const {
     if (!dx) return;
     X gradient = statistics(saved);  // the only owner, not read again: may be scaled in place
-    kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(), std::as_const(dloss).view(),
-                                                        kept<typename X::value_type>{});
+    kernel<cross_entropy, typename X::device>::backward(dloss.owner(), gradient.extents().size, gradient.data(),
+                                                        std::as_const(dloss).data(), kept<typename X::value_type>{});
     dx.give(std::move(gradient));
   }
 

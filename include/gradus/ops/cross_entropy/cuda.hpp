@@ -163,27 +163,25 @@ void scale(context<cuda>& ctx, T* x, const F* factor, index_t size) {
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   /// `gradient` may be null (not needed) or the logits themselves.
-  template <class L, class T, class X, class Rows, class I, class Targets>
-  static void forward(context<cuda>& ctx, long long ignore, view<L, shape<>, cuda> loss, view<T, X, cuda> gradient,
-                      view<double, Rows, cuda> row_losses, view<const T, X, cuda> logits,
-                      view<const I, Targets, cuda> targets) {
-    constexpr index_t columns = cuda_kit::row_columns<X>();
-    const index_t rows = rows_in(logits.extents());
-    using C = compute_type<T>;
+  template <class S, class L, class T, class I>
+  static void forward(context<cuda>& ctx, long long ignore, shaped_matrix<S> of, L* loss, T* gradient,
+                      double* row_losses, const T* logits, const I* targets) {
     using namespace cuda_kit;
+    constexpr index_t columns = row_columns<S>();
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
     launch(ctx, &cross_entropy_count_kernel<I, float, 1>, 1, count_threads, count, static_cast<float*>(nullptr),
-           targets.data(), rows, ignore);
-    cross_entropy_rows<C, columns, columns, Vocabulary, op::cross_entropy<Vocabulary>::template kept<T>::value>(
-        ctx, rows, count, gradient.data(), row_losses.data(), logits.data(), targets.data(), ignore);
-    launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
+           targets, of.rows, ignore);
+    cross_entropy_rows<compute_type<T>, columns, columns, Vocabulary,
+                       op::cross_entropy<Vocabulary>::template kept<T>::value>(ctx, of.rows, count, gradient,
+                                                                               row_losses, logits, targets, ignore);
+    launch(ctx, &cross_entropy_mean_kernel<L>, 1, count_threads, loss, count, row_losses, of.rows);
   }
 
   /// gradient *= dloss / kept; the kernel accesses nothing if that is 1.
-  template <class T, class X, class L, int Kept = 1>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> gradient, view<const L, shape<>, cuda> dloss,
-                       std::integral_constant<int, Kept> = {}) {
-    cuda_kit::scale<Kept>(ctx, gradient.data(), dloss.data(), gradient.extents().size);
+  template <class T, class L, int Kept>
+  static void backward(context<cuda>& ctx, index_t size, T* gradient, const L* dloss,
+                       std::integral_constant<int, Kept>) {
+    cuda_kit::scale<Kept>(ctx, gradient, dloss, size);
   }
 };
 

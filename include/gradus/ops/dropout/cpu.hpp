@@ -47,10 +47,10 @@ void dropout_run(context<cpu>& ctx, const random_key& key, std::uint32_t thresho
 
 template <>
 struct kernel<op::dropout, cpu> {
-  template <class T, class S>
-  static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale, view<T, S> y,
-                      view<const T, S> x) {
-    cpu_kit::dropout_run(ctx, key, threshold, scale, y.data(), x.data(), x.extents().size);
+  template <class T>
+  static void forward(context<cpu>& ctx, const random_key& key, std::uint32_t threshold, double scale,
+                      matrix_extents of, T* y, const T* x) {
+    cpu_kit::dropout_run(ctx, key, threshold, scale, y, x, of.rows * of.columns);
   }
 };
 

@@ -30,14 +30,13 @@ __global__ void __launch_bounds__(block_threads)
 /// Draws the CPU's mask, bit for bit: a draw depends only on the key and the element.
 template <>
 struct kernel<op::dropout, cuda> {
-  template <class T, class S>
+  template <class S, class T>
   static void forward(context<cuda>& ctx, const random_key& key, std::uint32_t threshold, double scale,
-                      view<T, S, cuda> y, view<const T, S, cuda> x) {
+                      shaped_matrix<S> of, T* y, const T* x) {
     using count = cuda_kit::count_for<S::size>;
-    const index_t size = x.extents().size;
+    const index_t size = of.rows * of.columns;
     launch(ctx, &cuda_kit::dropout_kernel<T, count>, cuda_kit::flat_blocks(size, 8), cuda_kit::block_threads,
-           cuda_kit::follow(ctx, key), threshold, static_cast<compute_type<T>>(scale), y.data(), x.data(),
-           static_cast<count>(size));
+           cuda_kit::follow(ctx, key), threshold, static_cast<compute_type<T>>(scale), y, x, static_cast<count>(size));
   }
 };
 

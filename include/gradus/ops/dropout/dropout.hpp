@@ -12,6 +12,7 @@
 #include "../../core/cost.hpp"
 #include "../../core/error.hpp"
 #include "../../core/philox.hpp"
+#include "../../core/shape_algebra.hpp"
 
 namespace gradus {
 
@@ -48,13 +49,14 @@ struct dropout {
   // In place if x has no other owner.
   template <class X>
   constexpr X masked(context<typename X::device>& ctx, X x) const {
-    const auto from = std::as_const(x).view();
+    using on_device = kernel<dropout, typename X::device>;
+    const auto* const from = std::as_const(x).data();
     if (x.unique()) {
-      kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), x.view(), from);
+      on_device::forward(ctx, key, threshold(), scale(), as_matrix(x.extents()), x.data(), from);
       return x;
     }
     X y(ctx, x.extents());
-    kernel<dropout, typename X::device>::forward(ctx, key, threshold(), scale(), y.view(), from);
+    on_device::forward(ctx, key, threshold(), scale(), as_matrix(x.extents()), y.data(), from);
     return y;
   }
 };

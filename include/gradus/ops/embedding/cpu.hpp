@@ -102,16 +102,14 @@ void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, cons
 
 template <>
 struct kernel<op::embedding, cpu> {
-  template <class T, class Y, class I, class S, class TX, class Table>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<const I, S> tokens, view<const TX, Table> table) {
-    cpu_kit::embedding_rows(ctx, y.data(), tokens.data(), table.data(), tokens.extents().size, rows_in(table.extents()),
-                            columns_in(table.extents()));
+  template <class T, class I, class TX>
+  static void forward(context<cpu>& ctx, matrix_extents of, matrix_extents in, T* y, const I* tokens, const TX* table) {
+    cpu_kit::embedding_rows(ctx, y, tokens, table, of.rows, in.rows, in.columns);
   }
-  template <class T, class Table, class TY, class Y, class I, class S>
-  static void backward(context<cpu>& ctx, view<T, Table> dtable, bool accumulate, view<const TY, Y> dy,
-                       view<const I, S> tokens) {
-    cpu_kit::embedding_rows_backward(ctx, dtable.data(), accumulate, dy.data(), tokens.data(), tokens.extents().size,
-                                     rows_in(dtable.extents()), columns_in(dtable.extents()));
+  template <class T, class TY, class I>
+  static void backward(context<cpu>& ctx, matrix_extents of, matrix_extents in, T* dtable, bool accumulate,
+                       const TY* dy, const I* tokens) {
+    cpu_kit::embedding_rows_backward(ctx, dtable, accumulate, dy, tokens, of.rows, in.rows, in.columns);
   }
 };
 

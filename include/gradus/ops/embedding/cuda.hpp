@@ -46,30 +46,29 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 /// The gradient visits sorted tokens: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
-  template <class T, class Y, class I, class S, class TX, class Table>
-  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const I, S, cuda> tokens,
-                      view<const TX, Table, cuda> table) {
+  template <class Y, class Table, class T, class I, class TX>
+  static void forward(context<cuda>& ctx, shaped_matrix<Y> of, shaped_matrix<Table> in, T* y, const I* tokens,
+                      const TX* table) {
     constexpr index_t columns = cuda_kit::row_columns<Table>();
-    const index_t size = y.extents().size;
+    const index_t size = of.rows * columns;
     constexpr int width = columns % cuda_kit::vector_width<T, TX> == 0 ? cuda_kit::vector_width<T, TX> : 1;
     using count = cuda_kit::count_for<Y::size>;
     using walk = cuda_kit::walk<count, width, 1>;
     launch(ctx, &cuda_kit::embedding_kernel<T, TX, I, walk>, cuda_kit::flat_blocks(size, width),
-           cuda_kit::block_threads, y.data(), tokens.data(), table.data(),
-           walk{static_cast<count>(size), {cuda_kit::divisor<count>(columns)}}, rows_in(table.extents()));
+           cuda_kit::block_threads, y, tokens, table,
+           walk{static_cast<count>(size), {cuda_kit::divisor<count>(columns)}}, in.rows);
   }
 
-  template <class T, class Table, class TY, class Y, class I, class S>
-  static void backward(context<cuda>& ctx, view<T, Table, cuda> dtable, bool accumulate, view<const TY, Y, cuda> dy,
-                       view<const I, S, cuda> tokens) {
+  template <class Y, class Table, class T, class TY, class I>
+  static void backward(context<cuda>& ctx, shaped_matrix<Y> of, shaped_matrix<Table> in, T* dtable, bool accumulate,
+                       const TY* dy, const I* tokens) {
     using namespace cuda_kit;
     constexpr index_t columns = row_columns<Table>();
-    static_assert(rows_have_numbers<rows_of<Table>> && S::size < (index_t{1} << 31),
+    static_assert(rows_have_numbers<rows_of<Table>> && rows_of<Y> < (index_t{1} << 31),
                   "embedding: the GPU supports tables of fewer than 2^32 rows, and fewer than 2^31 tokens per call");
-    if (!accumulate) device_access<cuda>::zero(ctx, dtable.data(), Table::size * sizeof(T));
+    if (!accumulate) device_access<cuda>::zero(ctx, dtable, Table::size * sizeof(T));
     constexpr int width = columns % vector_width<T, TY> == 0 ? vector_width<T, TY> : 1;
-    add_by_index<width>(ctx, dtable.data(), dy.data(), tokens.data(),
-                        {1, tokens.extents().size, rows_in(dtable.extents()), columns, false});
+    add_by_index<width>(ctx, dtable, dy, tokens, {1, of.rows, in.rows, columns, false});
   }
 };
 

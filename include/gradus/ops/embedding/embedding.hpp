@@ -14,7 +14,8 @@ namespace gradus {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Rows of a table selected by tokens. Gradient: adds each output row's to the table row.
+/// Rows of a table selected by tokens. Gradient: adds each output row's to the table row. Kernels: forward(ctx, matrix
+/// of y, of the table, y, tokens, table); backward(ctx, matrix of dy, of the table, dtable, accumulate, dy, tokens).
 struct embedding {
   static constexpr std::string_view name = "embedding";
   static constexpr unsigned rounds_operands = 0b10;
@@ -35,7 +36,8 @@ struct embedding {
     auto& ctx = how.owner();
     output_type<typename Call::template result<typename Table::value_type>, Tokens, Table> y(
         ctx, joined_extents<shape<Table::shape::extent_in_type(1)>>(tokens.extents(), {table.extent(1)}));
-    kernel<embedding, typename Table::device>::forward(ctx, y.view(), tokens.view(), table.view());
+    kernel<embedding, typename Table::device>::forward(ctx, as_matrix(y.extents()), as_matrix(table.extents()),
+                                                       y.data(), tokens.data(), table.data());
     return y;
   }
   template <class Saved, class Y, class Tokens, class Table>
@@ -43,8 +45,9 @@ struct embedding {
                           const gradient_sink<Table>& dtable) const {
     if (!dtable) return;
     auto to = dtable.open_rows(dy.owner());
-    kernel<embedding, typename Y::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
-                                                    input<0>(saved).view());
+    kernel<embedding, typename Y::device>::backward(dy.owner(), as_matrix(dy.extents()), as_matrix(dtable.extents()),
+                                                    to.tensor.data(), to.accumulate, std::as_const(dy).data(),
+                                                    input<0>(saved).data());
     if constexpr (Y::device::host_addressable && Y::device::computes)
       if (touched_rows* const rows = dtable.rows())
         for (const auto token : input<0>(saved).values()) rows->add(static_cast<index_t>(token));

@@ -36,21 +36,18 @@ void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   /// `dx` and `dtable` may both be null (not needed). Overwrites `logits`.
-  template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
-            class TX, class TTable, class I, class Targets>
-  static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, view<Loss, shape<>> loss,
-                      view<TDX, X> dx, view<TDTable, Table> dtable, view<C, Chunk> logits, index_t chunk,
-                      view<double, Rows> row_losses, view<const TX, X> x, view<const TTable, Table> table,
-                      view<const I, Targets> targets) {
-    cpu_kit::linear_cross_entropy_chunks<Acc>(
-        ctx, ignore, loss.data(), dx.data(), dtable.data(), logits.data(), row_losses.data(), x.data(), table.data(),
-        targets.data(), rows_in(x.extents()), columns_in(x.extents()), chunk, columns_of<Chunk>, Vocabulary);
+  template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
+  static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, matrix_extents of,
+                      matrix_extents of_logits, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
+                      double* row_losses, const TX* x, const TTable* table, const I* targets) {
+    cpu_kit::linear_cross_entropy_chunks<Acc>(ctx, ignore, loss, dx, dtable, logits, row_losses, x, table, targets,
+                                              of.rows, of.columns, chunk, of_logits.columns, Vocabulary);
   }
 
   /// gradient *= dloss; nothing if dloss is 1.
-  template <class T, class S, class C>
-  static void backward(context<cpu>& ctx, view<T, S> gradient, view<const C, shape<>> dloss) {
-    cpu_kit::scale_gradient(ctx, gradient.data(), gradient.extents().size, *dloss.data(), 1);
+  template <class T, class L>
+  static void backward(context<cpu>& ctx, index_t size, T* gradient, const L* dloss) {
+    cpu_kit::scale_gradient(ctx, gradient, size, *dloss, 1);
   }
 };
 

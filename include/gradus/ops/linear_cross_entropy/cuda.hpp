@@ -41,57 +41,52 @@ struct chunk_products {
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
   /// `dx` and `dtable` may both be null (not needed). Overwrites `logits` with their gradient, in the products' type.
-  template <class Acc, class Loss, class TDX, class X, class TDTable, class Table, class C, class Chunk, class Rows,
-            class T, class I, class Targets>
-  static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, view<Loss, shape<>, cuda> loss,
-                      view<TDX, X, cuda> dx, view<TDTable, Table, cuda> dtable, view<C, Chunk, cuda> logits,
-                      index_t chunk, view<double, Rows, cuda> row_losses, view<const T, X, cuda> x,
-                      view<const T, Table, cuda> table, view<const I, Targets, cuda> targets) {
+  template <class Acc, class X, class Chunk, class Loss, class TDX, class TDTable, class C, class T, class I>
+  static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, shaped_matrix<X> of,
+                      shaped_matrix<Chunk>, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
+                      double* row_losses, const T* x, const T* table, const I* targets) {
     using namespace cuda_kit;
-    static_assert(!Table::bounded, "linear_cross_entropy(x, table, targets): on a GPU the table is not bounded");
     constexpr index_t width = columns_of<X>, columns = columns_of<Chunk>;
-    const index_t rows = rows_in(x.extents());
     using G = std::conditional_t<sizeof(T) == 2, T, C>;
     constexpr index_t stride = columns * sizeof(C) / sizeof(G);
     using how = logit_gradient<C, G>;
     using factor = compute_type<C>;
     using products = chunk_products<width, columns, stride, !how::divided, sizeof(T), sizeof(TDX)>;
-    const bool recorded = dx.data() != nullptr;
-    G* const dlogits = recorded ? static_cast<G*>(static_cast<void*>(logits.data())) : nullptr;
+    const bool recorded = dx != nullptr;
+    G* const dlogits = recorded ? static_cast<G*>(static_cast<void*>(logits)) : nullptr;
     auto* const factors = how::divided ? nullptr : static_cast<factor*>(ctx.get<gemm_library>().factors());
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
-    launch(ctx, &cross_entropy_count_kernel<I, factor, how::kept>, 1, count_threads, count, factors, targets.data(),
-           rows, ignore);
+    launch(ctx, &cross_entropy_count_kernel<I, factor, how::kept>, 1, count_threads, count, factors, targets, of.rows,
+           ignore);
     // `size` and `of_chunk`, rows of this chunk and of all but the last, have static extents unless x is bounded.
     const auto run = [&](const auto& size, const auto& of_chunk, index_t first) {
-      const T* const from = x.data() + first * width;
-      gemm(ctx, product_of<Acc, T, C>(typename products::to_logits{}, size, of_chunk), from, table.data(),
-           logits.data(), false);
-      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, size.size, count, dlogits, row_losses.data() + first,
-                                                              logits.data(), targets.data() + first, ignore);
+      const T* const from = x + first * width;
+      gemm(ctx, product_of<Acc, T, C>(typename products::to_logits{}, size, of_chunk), from, table, logits, false);
+      cross_entropy_rows<factor, columns, stride, Vocabulary>(ctx, size.size, count, dlogits, row_losses + first,
+                                                              logits, targets + first, ignore);
       if (!recorded) return;
-      gemm(ctx, product_of<Acc, G, TDX>(typename products::to_x{}, size, of_chunk), dlogits, table.data(),
-           dx.data() + first * width, false);
-      gemm(ctx, product_of<Acc, G, TDTable>(typename products::to_table{}, size, of_chunk), dlogits, from,
-           dtable.data(), first != 0);
+      gemm(ctx, product_of<Acc, G, TDX>(typename products::to_x{}, size, of_chunk), dlogits, table, dx + first * width,
+           false);
+      gemm(ctx, product_of<Acc, G, TDTable>(typename products::to_table{}, size, of_chunk), dlogits, from, dtable,
+           first != 0);
     };
     if constexpr (X::bounded) {
       static_cast<void>(row_columns<X>());
       const bounded_extents<shape<upto<rows_of<X>>>> whole(chunk);
-      for (index_t first = 0; first < rows; first += chunk)
-        run(bounded_extents<shape<upto<rows_of<X>>>>(std::min(chunk, rows - first)), whole, first);
+      for (index_t first = 0; first < of.rows; first += chunk)
+        run(bounded_extents<shape<upto<rows_of<X>>>>(std::min(chunk, of.rows - first)), whole, first);
     } else {
       constexpr index_t all = rows_of<X>, each = rows_of<Chunk>;
       for (index_t first = 0; first + each <= all; first += each) run(shape<each>{}, shape<each>{}, first);
       if constexpr (all % each != 0) run(shape<all % each>{}, shape<each>{}, all / each * each);
     }
-    launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss.data(), count, row_losses.data(), rows);
+    launch(ctx, &cross_entropy_mean_kernel<Loss>, 1, count_threads, loss, count, row_losses, of.rows);
   }
 
   /// gradient *= dloss; accesses nothing if that is 1.
-  template <class T, class S, class L>
-  static void backward(context<cuda>& ctx, view<T, S, cuda> gradient, view<const L, shape<>, cuda> dloss) {
-    cuda_kit::scale(ctx, gradient.data(), dloss.data(), gradient.extents().size);
+  template <class T, class L>
+  static void backward(context<cuda>& ctx, index_t size, T* gradient, const L* dloss) {
+    cuda_kit::scale(ctx, gradient, dloss, size);
   }
 };
 

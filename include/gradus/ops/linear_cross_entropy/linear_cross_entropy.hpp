@@ -30,7 +30,8 @@ namespace op::inline GRADUS_BUILD {
 /// Cross-entropy of the logits x table^T, computed in chunks of rows.
 ///
 /// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: both, because
-/// forward cannot know which are needed.
+/// forward cannot know which are needed. Kernels: forward(accumulate_in, ctx, ignore, matrix of x, of a chunk's logits,
+/// rows per chunk, loss, dx, dtable, logits, row losses, x, table, targets); backward(ctx, size, gradient, dloss).
 /// @tparam ChunkRows rows per chunk; 0: as many as fit in the device's `chunk_bytes`, at least 128
 template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
@@ -96,10 +97,10 @@ struct linear_cross_entropy {
         logits(ctx, category::temporary);
     const index_t chunk = chunk_rows<X, Table>(rows_in(x.extents()));
     tensor<double, shape<rows_of<typename X::shape>>, D> row_losses(ctx, category::temporary);
-    const auto run = [&](auto dx, auto dtable) {
-      kernel<linear_cross_entropy, D>::forward(accumulate_in<typename Call::products>{}, ctx, ignore, loss.view(), dx,
-                                               dtable, logits.view(), chunk, row_losses.view(), x.view(), table.view(),
-                                               targets.view());
+    const auto run = [&](auto* dx, auto* dtable) {
+      kernel<linear_cross_entropy, D>::forward(
+          accumulate_in<typename Call::products>{}, ctx, ignore, as_matrix(x.extents()), as_matrix(logits.extents()),
+          chunk, loss.data(), dx, dtable, logits.data(), row_losses.data(), x.data(), table.data(), targets.data());
     };
     if constexpr (Call::saves_statistics) {
       gradients<DX, DTable> kept{DX(ctx, x.extents()), DTable(ctx, category::gradient)};
@@ -108,16 +109,15 @@ struct linear_cross_entropy {
         // Several chunks' contributions to the table's gradient are summed in float and rounded once.
         tensor<compute_type<typename DTable::value_type>, typename Table::shape, D> sum(ctx, category::temporary);
         if (chunk < rows_in(x.extents())) {
-          run(kept.dx.view(), sum.view());
+          run(kept.dx.data(), sum.data());
           kernel<convert, D>::forward(ctx, kept.dtable.data(), std::as_const(sum).data(), Table::size, false);
           return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
         }
       }
-      run(kept.dx.view(), kept.dtable.view());
+      run(kept.dx.data(), kept.dtable.data());
       return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
     } else {
-      run(view<typename DX::value_type, typename X::shape, D>(nullptr, x.extents()),
-          view<typename DTable::value_type, typename Table::shape, D>(nullptr));
+      run(static_cast<typename DX::value_type*>(nullptr), static_cast<typename DTable::value_type*>(nullptr));
       return loss;
     }
   }
@@ -127,8 +127,8 @@ struct linear_cross_entropy {
     auto [gx, gtable] = statistics(saved);  // the only owner, not read again: may be scaled in place
     const auto give = [&](auto& gradient, const auto& sink) {
       if (!sink) return;
-      kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.view(),
-                                                                 std::as_const(dloss).view());
+      kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.extents().size,
+                                                                 gradient.data(), std::as_const(dloss).data());
       sink.give(std::move(gradient));
     };
     give(gx, dx);

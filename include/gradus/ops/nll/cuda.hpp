@@ -74,28 +74,25 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace cuda_kit
 
-template <reduction R>
-struct kernel<op::nll<R>, cuda> {
-  template <class L, class Y, class Rows, class T, class X, class I, class Targets, class W>
-  static void forward(context<cuda>& ctx, const nll_task& task, view<L, Y, cuda> y, view<double, shape<>, cuda> total,
-                      view<double, Rows, cuda> rows, view<const T, X, cuda> x, view<const I, Targets, cuda> targets,
-                      const W* weights) {
+template <>
+struct kernel<op::nll<reduction::mean>, cuda> {
+  template <class L, class T, class I, class W>
+  static void forward(context<cuda>& ctx, const nll_task& task, L* y, double* total, double* losses, const T* x,
+                      const I* targets, const W* weights) {
     using namespace cuda_kit;
-    double* const losses = rows.data();
     double* const row_weights = losses + task.rows;
     for_row_threads(task.rows, task.columns, [&](auto threads, unsigned blocks, int block) {
-      launch(ctx, &nll_row_kernel<decltype(threads)::value, T, I, W>, blocks, block, task, losses, row_weights,
-             x.data(), targets.data(), weights);
+      launch(ctx, &nll_row_kernel<decltype(threads)::value, T, I, W>, blocks, block, task, losses, row_weights, x,
+             targets, weights);
     });
-    launch(ctx, &nll_sum_kernel<L>, 1, nll_threads, task, y.data(), total.data(), losses, row_weights);
+    launch(ctx, &nll_sum_kernel<L>, 1, nll_threads, task, y, total, losses, row_weights);
   }
-  template <class T, class X, class L, class Y, class I, class Targets, class W>
-  static void backward(context<cuda>& ctx, const nll_task& task, view<T, X, cuda> dx, bool accumulate,
-                       view<const L, Y, cuda> dy, view<const double, shape<>, cuda> total,
-                       view<const I, Targets, cuda> targets, const W* weights) {
+  template <class TDX, class L, class I, class W>
+  static void backward(context<cuda>& ctx, const nll_task& task, TDX* dx, bool accumulate, const L* dy,
+                       const double* total, const I* targets, const W* weights) {
     using namespace cuda_kit;
-    launch(ctx, &nll_gradient_kernel<T, L, I, W>, blocks_for(task.rows * task.columns), block_threads, task, dx.data(),
-           accumulate, dy.data(), total.data(), targets.data(), weights);
+    launch(ctx, &nll_gradient_kernel<TDX, L, I, W>, blocks_for(task.rows * task.columns), block_threads, task, dx,
+           accumulate, dy, total, targets, weights);
   }
 };
 

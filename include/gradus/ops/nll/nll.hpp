@@ -43,8 +43,8 @@ GRADUS_HD constexpr double nll_divisor(const nll_task& task, double weight) {
 namespace op::inline GRADUS_BUILD {
 
 /// -(1 - smoothing) w[t] x[t] - smoothing / V sum(w x) of each row x of log-probabilities with target t; their sum, or
-/// it divided by the sum of w[t]. Saves the targets and weights, and that sum. Kernels: forward(ctx, task, y, total,
-/// rows, x, targets, weights), backward(ctx, task, dx, accumulate, dy, total, targets, weights), the weights a pointer.
+/// it divided by the sum of w[t]. Saves the targets and weights, and that sum. Kernels of all reductions: forward(ctx,
+/// task, y, total, rows, x, targets, weights), backward(ctx, task, dx, accumulate, dy, total, targets, weights).
 template <reduction R>
 struct nll {
   cross_entropy_options options;
@@ -66,8 +66,8 @@ struct nll {
     total_type total(ctx, Call::saves_statistics ? category::activation : category::temporary);
     // The losses and the weights of rows.
     tensor<double, shape<2, rows_of<typename X::shape>>, typename X::device> rows(ctx, category::temporary);
-    kernel<nll, typename X::device>::forward(ctx, task_for(x.extents()), y.view(), total.view(), rows.view(), x.view(),
-                                             targets.view(), address_of(weights...));
+    on_device<X>::forward(ctx, task_for(x.extents()), y.data(), total.data(), rows.data(), x.data(), targets.data(),
+                          address_of(weights...));
     if constexpr (Call::saves_statistics) return with_statistics<Y, total_type>{std::move(y), std::move(total)};
     else return y;
   }
@@ -77,14 +77,16 @@ struct nll {
     if (!dx) return;
     auto to = dx.open(dy.owner());
     const auto run = [&](const auto* weights) {
-      kernel<nll, typename X::device>::backward(dy.owner(), task_for(dx.extents()), to.view(), to.accumulate, dy.view(),
-                                                statistics(saved).view(), input<1>(saved).view(), weights);
+      on_device<X>::backward(dy.owner(), task_for(dx.extents()), to.tensor.data(), to.accumulate, dy.data(),
+                             statistics(saved).data(), input<1>(saved).data(), weights);
     };
     if constexpr (sizeof...(Weights) == 0) run(address_of());
     else run(address_of(input<2>(saved)));
   }
 
  private:
+  template <class X>
+  using on_device = kernel<nll<reduction::mean>, typename X::device>;
   template <class Extents>
   constexpr nll_task task_for(const Extents& of) const {
     return {rows_in(of), columns_in(of), options, R == reduction::none, R == reduction::mean};

@@ -17,11 +17,10 @@ namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Calls f(plane, memory) for all planes, with `bytes` of scratch.
 template <class F>
-void for_planes(context<cpu>& ctx, index_t planes, const pool_windows& rows, const pool_windows& columns,
-                std::size_t bytes, const F& f) {
-  const index_t together = std::max<index_t>(1, (index_t{1} << 14) / (rows.entries * columns.entries));
-  parallel_tasks(ctx, (planes + together - 1) / together, bytes, [&](index_t task, void* memory) {
-    for (index_t p = task * together; p < std::min(planes, (task + 1) * together); ++p) f(p, memory);
+void for_planes(context<cpu>& ctx, const pooled_planes& of, std::size_t bytes, const F& f) {
+  const index_t together = std::max<index_t>(1, (index_t{1} << 14) / (of.rows.entries * of.columns.entries));
+  parallel_tasks(ctx, (of.planes + together - 1) / together, bytes, [&](index_t task, void* memory) {
+    for (index_t p = task * together; p < std::min(of.planes, (task + 1) * together); ++p) f(p, memory);
   });
 }
 
@@ -61,153 +60,131 @@ struct column_extremes_of_window {
   }
 };
 
-/// The largest elements of windows and their places in them, row by row. `places` may be null.
-template <class T, class P>
-void max_pool_planes(context<cpu>& ctx, T* y, P* places, const T* x, index_t planes, const pool_windows& rows,
-                     const pool_windows& columns) {
-  using C = compute_type<T>;
-  using extremes = column_extremes_of_window<C>;
-  using place = typename extremes::place;
-  const index_t n = columns.entries, before = columns.adaptive ? 0 : columns.padding;
-  const index_t room = n + 2 * before + columns.size + lanes<C>;  // of columns, with those that whole packs touch
-  for_planes(ctx, planes, rows, columns, room * extremes::bytes, [=](index_t p, void* memory) {
-    const extremes best{static_cast<C*>(memory), reinterpret_cast<place*>(static_cast<C*>(memory) + room)};
-    const auto put = [&](index_t output, index_t i, index_t at) {
-      y[output] = static_cast<T>(best.value[i]);
-      if (places != nullptr) places[output] = static_cast<P>(at);
-    };
-    for (index_t r = 0; r < rows.outputs; ++r) {
-      const index_t first = rows.begin(r), count = rows.end(r) - first;
-      std::fill_n(best.value, room, -std::numeric_limits<C>::infinity());
-      std::fill_n(best.at, room, std::numeric_limits<place>::max() / static_cast<place>(2 * columns.size));  // the last
-      const extremes inside{best.value + before, best.at + before};
-      inside.find(x + (p * rows.entries + first) * n, n, rows.number_of(first, r), count);
-      const index_t output = (p * rows.outputs + r) * columns.outputs;
-      if (columns.adaptive) {
-        for (index_t c = 0; c < columns.outputs; ++c) {
-          const index_t begin = columns.begin(c);
-          index_t at = begin;
-          for (index_t i = begin + 1; i < columns.end(c); ++i) {
-            const bool larger = better<true>(best.value[i], best.value[at]);
-            const bool smaller = better<true>(best.value[at], best.value[i]);
-            if (larger || (!smaller && best.at[i] < best.at[at])) at = i;
-          }
-          put(output + c, at, static_cast<index_t>(best.at[at]) * columns.size + at - begin);
-        }
-      } else {
-        best.join((columns.outputs - 1) * columns.stride + 1, columns.size);
-        for (index_t c = 0; c < columns.outputs; ++c)
-          put(output + c, c * columns.stride, static_cast<index_t>(best.at[c * columns.stride]));
-      }
-    }
-  });
-}
-
-/// dx (+)= dy at the places of the largest elements, summed in a plane of scratch.
-template <class T, class TY, class P>
-void max_pool_gradient(context<cpu>& ctx, T* dx, bool accumulate, const TY* dy, const P* places, index_t planes,
-                       const pool_windows& rows, const pool_windows& columns) {
-  using C = compute_type<T>;
-  const index_t n = columns.entries, plane = rows.entries * n, window = rows.size * columns.size;
-  for_planes(ctx, planes, rows, columns, window * sizeof(index_t) + plane * sizeof(C), [=](index_t p, void* memory) {
-    index_t* const from_first = static_cast<index_t*>(memory);  // of a window's elements, to the window's first
-    C* const sum = reinterpret_cast<C*>(from_first + window);
-    for (index_t i = 0; i < rows.size; ++i)
-      for (index_t j = 0; j < columns.size; ++j) from_first[i * columns.size + j] = i * n + j;
-    std::fill_n(sum, plane, C(0));
-    index_t output = p * rows.outputs * columns.outputs;
-    for (index_t r = 0; r < rows.outputs; ++r)
-      for (index_t c = 0; c < columns.outputs; ++c, ++output) {
-        const index_t first = rows.entry_of(0, r) * n + columns.entry_of(0, c);  // of padding: below 0, which wraps
-        sum[first + from_first[static_cast<index_t>(places[output])]] += static_cast<C>(dy[output]);
-      }
-    T* const to = dx + p * plane;
-    for_packs<C>(plane, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
-  });
-}
-
-template <class T>
-void avg_pool_planes(context<cpu>& ctx, T* y, const T* x, index_t planes, const pool_windows& rows,
-                     const pool_windows& columns) {
-  using C = compute_type<T>;
-  const index_t n = columns.entries;
-  for_planes(ctx, planes, rows, columns, n * sizeof(C), [=](index_t p, void* memory) {
-    C* const sum = static_cast<C*>(memory);
-    for (index_t r = 0; r < rows.outputs; ++r) {
-      const index_t first = rows.begin(r), count = rows.end(r) - first;
-      const T* const from = x + (p * rows.entries + first) * n;
-      for_packs<C>(n, [&](index_t i, auto which) {
-        pack<C> of_column = load<C>(from + i, which);
-        for (index_t k = 1; k < count; ++k) of_column = of_column + load<C>(from + k * n + i, which);
-        store(of_column, sum + i, which);
-      });
-      for (index_t c = 0; c < columns.outputs; ++c) {
-        C total = 0;
-        for (index_t i = columns.begin(c); i < columns.end(c); ++i) total += sum[i];
-        y[(p * rows.outputs + r) * columns.outputs + c] =
-            static_cast<T>(total / static_cast<C>(rows.divisor(r) * columns.divisor(c)));
-      }
-    }
-  });
-}
-
-/// Each row of dx is summed from the rows of windows that have it, and rounded once.
-template <class T, class TY>
-void avg_pool_gradient(context<cpu>& ctx, T* dx, bool accumulate, const TY* dy, index_t planes,
-                       const pool_windows& rows, const pool_windows& columns) {
-  using C = compute_type<T>;
-  const index_t n = columns.entries;
-  for_planes(ctx, planes, rows, columns, (n + columns.outputs) * sizeof(C), [=](index_t p, void* memory) {
-    C *const sum = static_cast<C*>(memory), *const share = sum + n;
-    for (index_t row = 0; row < rows.entries; ++row) {
-      std::fill_n(sum, n + columns.outputs, C(0));
-      for (index_t r = rows.first_with(row); r < rows.end_with(row); ++r) {
-        const TY* const from = dy + (p * rows.outputs + r) * columns.outputs;
-        const pack<C> height(static_cast<C>(rows.divisor(r)));
-        for_packs<C>(columns.outputs,
-                     [&](index_t c, auto which) { put(load<C>(from + c, which) / height, share + c, true, which); });
-      }
-      for (index_t c = 0; c < columns.outputs; ++c) {
-        const C one = share[c] / static_cast<C>(columns.divisor(c));
-        for (index_t i = columns.begin(c); i < columns.end(c); ++i) sum[i] += one;
-      }
-      T* const to = dx + (p * rows.entries + row) * n;
-      for_packs<C>(n, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
-    }
-  });
-}
-
 }  // namespace cpu_kit::inline GRADUS_BUILD
 
-template <pool_rule Rows, pool_rule Columns>
-struct kernel<op::max_pool<Rows, Columns>, cpu> {
-  template <class T, class Y, class P, class X>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<P, Y> places, view<const T, X> x, const pool_windows& rows,
-                      const pool_windows& columns) {
-    cpu_kit::max_pool_planes(ctx, y.data(), places.data(), x.data(),
-                             x.extents().size / (rows.entries * columns.entries), rows, columns);
+template <>
+struct kernel<op::max_pool<>, cpu> {
+  /// The largest elements of windows and their places in them, row by row. `places` may be null.
+  template <class T, class P>
+  static void forward(context<cpu>& ctx, const pooled_planes& of, T* y, P* places, const T* x) {
+    using namespace cpu_kit;
+    const pool_windows rows = of.rows, columns = of.columns;
+    using C = compute_type<T>;
+    using extremes = column_extremes_of_window<C>;
+    using place = typename extremes::place;
+    const index_t n = columns.entries, before = columns.adaptive ? 0 : columns.padding;
+    const index_t room = n + 2 * before + columns.size + lanes<C>;  // of columns, with those that whole packs touch
+    for_planes(ctx, of, room * extremes::bytes, [=](index_t p, void* memory) {
+      const extremes best{static_cast<C*>(memory), reinterpret_cast<place*>(static_cast<C*>(memory) + room)};
+      const auto put = [&](index_t output, index_t i, index_t at) {
+        y[output] = static_cast<T>(best.value[i]);
+        if (places != nullptr) places[output] = static_cast<P>(at);
+      };
+      for (index_t r = 0; r < rows.outputs; ++r) {
+        const index_t first = rows.begin(r), count = rows.end(r) - first;
+        std::fill_n(best.value, room, -std::numeric_limits<C>::infinity());
+        std::fill_n(best.at, room,
+                    std::numeric_limits<place>::max() / static_cast<place>(2 * columns.size));  // the last
+        const extremes inside{best.value + before, best.at + before};
+        inside.find(x + (p * rows.entries + first) * n, n, rows.number_of(first, r), count);
+        const index_t output = (p * rows.outputs + r) * columns.outputs;
+        if (columns.adaptive) {
+          for (index_t c = 0; c < columns.outputs; ++c) {
+            const index_t begin = columns.begin(c);
+            index_t at = begin;
+            for (index_t i = begin + 1; i < columns.end(c); ++i) {
+              const bool larger = better<true>(best.value[i], best.value[at]);
+              const bool smaller = better<true>(best.value[at], best.value[i]);
+              if (larger || (!smaller && best.at[i] < best.at[at])) at = i;
+            }
+            put(output + c, at, static_cast<index_t>(best.at[at]) * columns.size + at - begin);
+          }
+        } else {
+          best.join((columns.outputs - 1) * columns.stride + 1, columns.size);
+          for (index_t c = 0; c < columns.outputs; ++c)
+            put(output + c, c * columns.stride, static_cast<index_t>(best.at[c * columns.stride]));
+        }
+      }
+    });
   }
-  template <class T, class X, class TY, class Y, class P>
-  static void backward(context<cpu>& ctx, view<T, X> dx, bool accumulate, view<const TY, Y> dy, view<const P, Y> places,
-                       const pool_windows& rows, const pool_windows& columns) {
-    cpu_kit::max_pool_gradient(ctx, dx.data(), accumulate, dy.data(), places.data(),
-                               dx.extents().size / (rows.entries * columns.entries), rows, columns);
+  /// dx (+)= dy at the places of the largest elements, summed in a plane of scratch.
+  template <class T, class TY, class P>
+  static void backward(context<cpu>& ctx, const pooled_planes& of, T* dx, bool accumulate, const TY* dy,
+                       const P* places) {
+    using namespace cpu_kit;
+    const pool_windows rows = of.rows, columns = of.columns;
+    using C = compute_type<T>;
+    const index_t n = columns.entries, plane = rows.entries * n, window = rows.size * columns.size;
+    for_planes(ctx, of, window * sizeof(index_t) + plane * sizeof(C), [=](index_t p, void* memory) {
+      index_t* const from_first = static_cast<index_t*>(memory);  // of a window's elements, to the window's first
+      C* const sum = reinterpret_cast<C*>(from_first + window);
+      for (index_t i = 0; i < rows.size; ++i)
+        for (index_t j = 0; j < columns.size; ++j) from_first[i * columns.size + j] = i * n + j;
+      std::fill_n(sum, plane, C(0));
+      index_t output = p * rows.outputs * columns.outputs;
+      for (index_t r = 0; r < rows.outputs; ++r)
+        for (index_t c = 0; c < columns.outputs; ++c, ++output) {
+          const index_t first = rows.entry_of(0, r) * n + columns.entry_of(0, c);  // of padding: below 0, which wraps
+          sum[first + from_first[static_cast<index_t>(places[output])]] += static_cast<C>(dy[output]);
+        }
+      T* const to = dx + p * plane;
+      for_packs<C>(plane, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
+    });
   }
 };
 
-template <pool_rule Rows, pool_rule Columns>
-struct kernel<op::avg_pool<Rows, Columns>, cpu> {
-  template <class T, class Y, class X>
-  static void forward(context<cpu>& ctx, view<T, Y> y, view<const T, X> x, const pool_windows& rows,
-                      const pool_windows& columns) {
-    cpu_kit::avg_pool_planes(ctx, y.data(), x.data(), x.extents().size / (rows.entries * columns.entries), rows,
-                             columns);
+template <>
+struct kernel<op::avg_pool<>, cpu> {
+  template <class T>
+  static void forward(context<cpu>& ctx, const pooled_planes& of, T* y, const T* x) {
+    using namespace cpu_kit;
+    const pool_windows rows = of.rows, columns = of.columns;
+    using C = compute_type<T>;
+    const index_t n = columns.entries;
+    for_planes(ctx, of, n * sizeof(C), [=](index_t p, void* memory) {
+      C* const sum = static_cast<C*>(memory);
+      for (index_t r = 0; r < rows.outputs; ++r) {
+        const index_t first = rows.begin(r), count = rows.end(r) - first;
+        const T* const from = x + (p * rows.entries + first) * n;
+        for_packs<C>(n, [&](index_t i, auto which) {
+          pack<C> of_column = load<C>(from + i, which);
+          for (index_t k = 1; k < count; ++k) of_column = of_column + load<C>(from + k * n + i, which);
+          store(of_column, sum + i, which);
+        });
+        for (index_t c = 0; c < columns.outputs; ++c) {
+          C total = 0;
+          for (index_t i = columns.begin(c); i < columns.end(c); ++i) total += sum[i];
+          y[(p * rows.outputs + r) * columns.outputs + c] =
+              static_cast<T>(total / static_cast<C>(rows.divisor(r) * columns.divisor(c)));
+        }
+      }
+    });
   }
-  template <class T, class X, class TY, class Y>
-  static void backward(context<cpu>& ctx, view<T, X> dx, bool accumulate, view<const TY, Y> dy,
-                       const pool_windows& rows, const pool_windows& columns) {
-    cpu_kit::avg_pool_gradient(ctx, dx.data(), accumulate, dy.data(),
-                               dx.extents().size / (rows.entries * columns.entries), rows, columns);
+  /// Each row of dx is summed from the rows of windows that have it, and rounded once.
+  template <class T, class TY>
+  static void backward(context<cpu>& ctx, const pooled_planes& of, T* dx, bool accumulate, const TY* dy) {
+    using namespace cpu_kit;
+    const pool_windows rows = of.rows, columns = of.columns;
+    using C = compute_type<T>;
+    const index_t n = columns.entries;
+    for_planes(ctx, of, (n + columns.outputs) * sizeof(C), [=](index_t p, void* memory) {
+      C *const sum = static_cast<C*>(memory), *const share = sum + n;
+      for (index_t row = 0; row < rows.entries; ++row) {
+        std::fill_n(sum, n + columns.outputs, C(0));
+        for (index_t r = rows.first_with(row); r < rows.end_with(row); ++r) {
+          const TY* const from = dy + (p * rows.outputs + r) * columns.outputs;
+          const pack<C> height(static_cast<C>(rows.divisor(r)));
+          for_packs<C>(columns.outputs,
+                       [&](index_t c, auto which) { put(load<C>(from + c, which) / height, share + c, true, which); });
+        }
+        for (index_t c = 0; c < columns.outputs; ++c) {
+          const C one = share[c] / static_cast<C>(columns.divisor(c));
+          for (index_t i = columns.begin(c); i < columns.end(c); ++i) sum[i] += one;
+        }
+        T* const to = dx + (p * rows.entries + row) * n;
+        for_packs<C>(n, [&](index_t i, auto which) { put(load<C>(sum + i, which), to + i, accumulate, which); });
+      }
+    });
   }
 };
 

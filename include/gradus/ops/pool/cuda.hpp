@@ -25,14 +25,12 @@ struct plane_grid {
     const auto n = [](index_t count) { return static_cast<std::uint32_t>(count); };
     return {n(w.entries), n(w.outputs), n(w.size), n(w.stride), n(w.padding), w.adaptive};
   }
-  /// `size` threads: one for each output, or for each entry, in all planes.
-  static plane_grid of_outputs(const pool_windows& rows, const pool_windows& columns, index_t size) {
-    return {narrowed(rows), narrowed(columns), divisor<Count>(static_cast<Count>(columns.outputs)),
-            divisor<Count>(static_cast<Count>(rows.outputs)), static_cast<Count>(size)};
-  }
-  static plane_grid of_entries(const pool_windows& rows, const pool_windows& columns, index_t size) {
-    return {narrowed(rows), narrowed(columns), divisor<Count>(static_cast<Count>(columns.entries)),
-            divisor<Count>(static_cast<Count>(rows.entries)), static_cast<Count>(size)};
+  /// Threads for each output, or for each entry, of all planes.
+  static plane_grid of_outputs(const pooled_planes& of) { return make(of, of.rows.outputs, of.columns.outputs); }
+  static plane_grid of_entries(const pooled_planes& of) { return make(of, of.rows.entries, of.columns.entries); }
+  static plane_grid make(const pooled_planes& of, index_t height, index_t width) {
+    return {narrowed(of.rows), narrowed(of.columns), divisor<Count>(static_cast<Count>(width)),
+            divisor<Count>(static_cast<Count>(height)), static_cast<Count>(of.planes * height * width)};
   }
   /// Calls body(thread, plane, row, column).
   template <class Body>
@@ -122,44 +120,40 @@ __global__ void __launch_bounds__(block_threads)
 
 }  // namespace cuda_kit
 
-template <pool_rule Rows, pool_rule Columns>
-struct kernel<op::max_pool<Rows, Columns>, cuda> {
-  template <class T, class Y, class P, class X>
-  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<P, Y, cuda> places, view<const T, X, cuda> x,
-                      const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
-    const index_t size = y.extents().size;
-    launch(ctx, &cuda_kit::max_pool_kernel<T, P, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
-           places.data(), x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
+template <>
+struct kernel<op::max_pool<>, cuda> {
+  template <index_t Most, class T, class P>
+  static void forward(context<cuda>& ctx, const pooled_planes_upto<Most>& of, T* y, P* places, const T* x) {
+    using count = cuda_kit::count_for<Most>;
+    const auto grid = cuda_kit::plane_grid<count>::of_outputs(of);
+    launch(ctx, &cuda_kit::max_pool_kernel<T, P, count>, cuda_kit::blocks_for(grid.size), cuda_kit::block_threads, y,
+           places, x, grid);
   }
-  template <class T, class X, class TY, class Y, class P>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
-                       view<const P, Y, cuda> places, const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
-    const index_t size = dx.extents().size;
-    launch(ctx, &cuda_kit::max_pool_gradient_kernel<T, TY, P, count>, cuda_kit::blocks_for(size),
-           cuda_kit::block_threads, dx.data(), accumulate, dy.data(), places.data(),
-           cuda_kit::plane_grid<count>::of_entries(rows, columns, size));
+  template <index_t Most, class T, class TY, class P>
+  static void backward(context<cuda>& ctx, const pooled_planes_upto<Most>& of, T* dx, bool accumulate, const TY* dy,
+                       const P* places) {
+    using count = cuda_kit::count_for<Most>;
+    const auto grid = cuda_kit::plane_grid<count>::of_entries(of);
+    launch(ctx, &cuda_kit::max_pool_gradient_kernel<T, TY, P, count>, cuda_kit::blocks_for(grid.size),
+           cuda_kit::block_threads, dx, accumulate, dy, places, grid);
   }
 };
 
-template <pool_rule Rows, pool_rule Columns>
-struct kernel<op::avg_pool<Rows, Columns>, cuda> {
-  template <class T, class Y, class X>
-  static void forward(context<cuda>& ctx, view<T, Y, cuda> y, view<const T, X, cuda> x, const pool_windows& rows,
-                      const pool_windows& columns) {
-    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
-    const index_t size = y.extents().size;
-    launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads, y.data(),
-           x.data(), cuda_kit::plane_grid<count>::of_outputs(rows, columns, size));
+template <>
+struct kernel<op::avg_pool<>, cuda> {
+  template <index_t Most, class T>
+  static void forward(context<cuda>& ctx, const pooled_planes_upto<Most>& of, T* y, const T* x) {
+    using count = cuda_kit::count_for<Most>;
+    const auto grid = cuda_kit::plane_grid<count>::of_outputs(of);
+    launch(ctx, &cuda_kit::avg_pool_kernel<T, count>, cuda_kit::blocks_for(grid.size), cuda_kit::block_threads, y, x,
+           grid);
   }
-  template <class T, class X, class TY, class Y>
-  static void backward(context<cuda>& ctx, view<T, X, cuda> dx, bool accumulate, view<const TY, Y, cuda> dy,
-                       const pool_windows& rows, const pool_windows& columns) {
-    using count = cuda_kit::count_for<std::max(X::size, Y::size)>;
-    const index_t size = dx.extents().size;
-    launch(ctx, &cuda_kit::avg_pool_gradient_kernel<T, TY, count>, cuda_kit::blocks_for(size), cuda_kit::block_threads,
-           dx.data(), accumulate, dy.data(), cuda_kit::plane_grid<count>::of_entries(rows, columns, size));
+  template <index_t Most, class T, class TY>
+  static void backward(context<cuda>& ctx, const pooled_planes_upto<Most>& of, T* dx, bool accumulate, const TY* dy) {
+    using count = cuda_kit::count_for<Most>;
+    const auto grid = cuda_kit::plane_grid<count>::of_entries(of);
+    launch(ctx, &cuda_kit::avg_pool_gradient_kernel<T, TY, count>, cuda_kit::blocks_for(grid.size),
+           cuda_kit::block_threads, dx, accumulate, dy, grid);
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Pooling: the largest element or the mean of windows of images [B, C, H, W] and of sequences [B, C, L].
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +16,15 @@
 #include "windows.hpp"
 
 namespace gradus {
+
+/// The windows of all planes (images of one channel), for kernels;
+struct pooled_planes {
+  index_t planes;
+  pool_windows rows, columns;
+};
+/// a GPU's know that there are no more than `Most` entries, nor outputs.
+template <index_t Most>
+struct pooled_planes_upto : pooled_planes {};
 
 namespace detail {
 
@@ -44,6 +54,12 @@ GRADUS_OF_BUILD constexpr auto pooled_extents(const X& x) {
     return all;
   });
 }
+template <class X, pool_rule Rows, pool_rule Columns>
+GRADUS_OF_BUILD constexpr auto planes_of(const extents_of<typename X::shape>& x) {
+  using s = typename X::shape;
+  return pooled_planes_upto<std::max(X::size, pooled<X, Rows, Columns>::size)>{
+      {x.size / (s::extent(-2) * s::extent(-1)), windows_of_rows<s, Rows>, windows_of_columns<s, Columns>}};
+}
 /// Elements that all windows of an image have, per output; for costs.
 template <class S, pool_rule Rows, pool_rule Columns>
 inline constexpr index_t window_size = windows_of_rows<S, Rows>.size * windows_of_columns<S, Columns>.size;
@@ -59,9 +75,9 @@ namespace op::inline GRADUS_BUILD {
 
 /// The largest element of each window; NaN if it has one. Saves its place in the window (the first, if several are
 /// equal), in one byte for windows of up to 256 elements; it gets the gradient.
-/// Kernels: forward(ctx, y, places, x, rows, columns), where places may be null; backward(ctx, dx, accumulate, dy,
-/// places, rows, columns).
-template <pool_rule Rows, pool_rule Columns>
+/// Kernels of all windows: forward(ctx, planes, y, places, x), where places may be null; backward(ctx, planes, dx,
+/// accumulate, dy, places).
+template <pool_rule Rows = pool_rule{}, pool_rule Columns = pool_rule{}>
 struct max_pool {
   static constexpr std::string_view name = "max_pool";
   static constexpr save_rule saves = save_nothing();  // but the places, as statistics
@@ -78,39 +94,29 @@ struct max_pool {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& x) const {
-    using on_device = kernel<max_pool, typename X::device>;
     auto& ctx = how.owner();
     const auto extents = gradus::detail::pooled_extents<X, Rows, Columns>(x);
     output_of<X> y(ctx, extents);
-    if constexpr (Call::saves_statistics) {
-      places<X> at(ctx, extents);
-      on_device::forward(ctx, y.view(), at.view(), x.view(), rows<X>, columns<X>);
-      return with_statistics<output_of<X>, places<X>>{std::move(y), std::move(at)};
-    } else {
-      using nowhere = view<typename places<X>::value_type, typename output_of<X>::shape, typename X::device>;
-      on_device::forward(ctx, y.view(), nowhere(nullptr, extents), x.view(), rows<X>, columns<X>);
-      return y;
-    }
+    const auto run = [&](auto* at) {
+      kernel<max_pool<>, typename X::device>::forward(ctx, gradus::detail::planes_of<X, Rows, Columns>(x.extents()),
+                                                      y.data(), at, x.data());
+    };
+    return with_optional_statistics<places<X>>(how, y, run, extents);
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx) const {
     if (!dx) return;
     auto to = dx.open(dy.owner());
-    kernel<max_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, dy.view(),
-                                                   statistics(saved).view(), rows<X>, columns<X>);
+    kernel<max_pool<>, typename X::device>::backward(
+        dy.owner(), gradus::detail::planes_of<X, Rows, Columns>(dx.extents()), to.tensor.data(), to.accumulate,
+        dy.data(), statistics(saved).data());
   }
-
- private:
-  template <class X>
-  static constexpr pool_windows rows = gradus::detail::windows_of_rows<typename X::shape, Rows>;
-  template <class X>
-  static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
 };
 
 /// The mean of each window, in which padding counts as zeros. Saves nothing: its elements share the gradient. A mean of
 /// whole planes is a reduction, with the kernels of gradus::mean.
-/// Kernels: forward(ctx, y, x, rows, columns), backward(ctx, dx, accumulate, dy, rows, columns).
-template <pool_rule Rows, pool_rule Columns>
+/// Kernels of all windows: forward(ctx, planes, y, x), backward(ctx, planes, dx, accumulate, dy).
+template <pool_rule Rows = pool_rule{}, pool_rule Columns = pool_rule{}>
 struct avg_pool {
   static constexpr std::string_view name = "avg_pool";
   static constexpr save_rule saves = save_nothing();
@@ -127,7 +133,9 @@ struct avg_pool {
   constexpr auto forward(Call how, const X& x) const {
     output_of<X> y(how.owner(), gradus::detail::pooled_extents<X, Rows, Columns>(x));
     if constexpr (of_planes) mean_of_planes<X>::forward(how.owner(), y.view(), x.view());
-    else kernel<avg_pool, typename X::device>::forward(how.owner(), y.view(), x.view(), rows<X>, columns<X>);
+    else
+      kernel<avg_pool<>, typename X::device>::forward(
+          how.owner(), gradus::detail::planes_of<X, Rows, Columns>(x.extents()), y.data(), x.data());
     return y;
   }
   template <class Saved, class Y, class X>
@@ -137,18 +145,15 @@ struct avg_pool {
     if constexpr (of_planes)
       mean_of_planes<X>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view());
     else
-      kernel<avg_pool, typename X::device>::backward(dy.owner(), to.view(), to.accumulate, std::as_const(dy).view(),
-                                                     rows<X>, columns<X>);
+      kernel<avg_pool<>, typename X::device>::backward(dy.owner(),
+                                                       gradus::detail::planes_of<X, Rows, Columns>(dx.extents()),
+                                                       to.tensor.data(), to.accumulate, std::as_const(dy).data());
   }
 
  private:
   static constexpr bool of_planes = Rows.outputs == 1 && Columns.outputs == 1;
   template <class X>
   using mean_of_planes = kernel<sum<axes<-2, -1>, true, true>, typename X::device>;
-  template <class X>
-  static constexpr pool_windows rows = gradus::detail::windows_of_rows<typename X::shape, Rows>;
-  template <class X>
-  static constexpr pool_windows columns = gradus::detail::windows_of_columns<typename X::shape, Columns>;
 };
 
 }  // namespace op::inline GRADUS_BUILD
