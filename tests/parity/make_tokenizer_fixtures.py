@@ -29,6 +29,7 @@ import sys
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
+SURROGATES = range(0xD800, 0xE000)
 SCRIPTS = [(0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0xDF, 0xFF), (0x3B1, 0x3C9), (0x430, 0x44F),
            (0x561, 0x586), (0x5D0, 0x5EA), (0x627, 0x64A), (0x905, 0x939), (0x93E, 0x94D), (0xE01, 0xE2E),
            (0x10D0, 0x10F0), (0x3041, 0x3096), (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0x1D400, 0x1D454),
@@ -55,7 +56,7 @@ def mixed_text(rng, size):
             part = chr(rng.randint(0x1F300, 0x1F64F)) * rng.randint(1, 3)
         else:
             point = rng.randrange(0x110000)
-            part = chr(point) if not 0xD800 <= point < 0xE000 else "?"
+            part = "?" if point in SURROGATES else chr(point)
         part += "".join(rng.choice(SPACES) for _ in range(rng.choice([0, 1, 1, 1, 1, 2, 3])))
         parts.append(part)
         length += len(part)
@@ -134,10 +135,6 @@ def wordpiece(text, vocabulary, flags=(True, True, None, True)):
     return tokenizer
 
 
-def is_surrogate(point):
-    return 0xD800 <= point < 0xE000
-
-
 def normalizer_hashes(flags):
     """FNV-1a of the text that the normalizer makes of each code point between two letters, and of its words."""
     normalize = normalizers.BertNormalizer(*flags).normalize_str
@@ -146,7 +143,7 @@ def normalizer_hashes(flags):
     for first in range(0, 0x110000, 4096):
         value = 14695981039346656037
         for point in range(first, first + 4096):
-            if not is_surrogate(point):
+            if point not in SURROGATES:
                 text = normalize("a" + chr(point) + "b")
                 for byte in "|".join([text] + [word for word, _ in split(text)]).encode():
                     value = (value ^ byte) * 1099511628211 % 2 ** 64
@@ -159,7 +156,7 @@ def character_classes():
     split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
     runs = []
     for point in range(0x110000):
-        joined = ["other"] if is_surrogate(point) else [
+        joined = ["other"] if point in SURROGATES else [
             name for name, with_ in (("letter", "a"), ("number", "1"), ("other", "!"))
             if len(split(with_ + chr(point))) == 1]
         kind = joined[0] if joined else "space"
@@ -183,9 +180,9 @@ def write_object(path, **members):
 def bpe_cases(out, text, rng):
     tokenizer = train(text, 700)
     tokenizer.save(str(out / "tokenizer.json"))
-    texts = ["", " ", "a", "<|endoftext|>", " ".join(ODD), "".join(SPACES) + "x" + "".join(SPACES), "a" * 300,
-             "\U0010FFFF\u0000"]
-    data = [t.encode() for t in texts]
+    spaces = "".join(SPACES)
+    data = [t.encode() for t in ("", " ", "a", "<|endoftext|>", " ".join(ODD), f"{spaces}x{spaces}", "a" * 300,
+                                 "\U0010FFFF\u0000")]
     data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
     data += [rng.randbytes(60) for _ in range(10)]
     cases = [[d.hex(), tokenizer.encode(d.decode("utf8", "replace")).ids] for d in data]
@@ -219,8 +216,7 @@ def bert_llama3_cases(out, text, rng):
 
 
 if __name__ == "__main__":
-    beside = pathlib.Path(__file__).parent.parent / "data" / "tokenizer"
-    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else beside
+    out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data/tokenizer")
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(12)
     text = mixed_text(rng, 12000)
