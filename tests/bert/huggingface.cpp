@@ -1,4 +1,4 @@
-// BERT as Hugging Face's transformers stores it, both ways, and as it trains it. tests/parity/make_bert_fixtures.py
+// BERT as Hugging Face's transformers stores it, both ways, and as it trains it. tests/parity/make_model_fixtures.py
 // made the folder.
 #include <doctest/doctest.h>
 

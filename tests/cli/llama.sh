@@ -41,7 +41,7 @@ succeeds "${quick[@]}" --init theirs --steps 1 --lr 1e-40 --weight-decay 0 --out
 cmp -s same/model.safetensors $model || wrong "a run does not start from the Llama that --init names"
 for python in "${GRADUS_PEERS_PYTHON:-}" "$project/build/peers/bin/python" python3; do
   [[ -n $python ]] && "$python" -c 'import transformers, torch' 2>/dev/null || continue
-  wanted=$("$python" "$project/tests/parity/make_llama_fixtures.py" --loss theirs text 32 2>/dev/null)
+  wanted=$("$python" "$project/tests/parity/make_model_fixtures.py" --loss theirs text 32 2>/dev/null)
   found=$("$evaluate" $model --data text | sed 's/.*loss \([0-9.]*\) nats.*/\1/')
   awk -v a="$wanted" -v b="$found" 'BEGIN { exit !(a - b < 2e-4 && b - a < 2e-4) }' ||
     wrong "the loss is $found, and transformers' of the same model and text $wanted"

@@ -1,4 +1,4 @@
-// GPT-2 as Hugging Face's transformers stores it, both ways. tests/parity/make_gpt2_fixture.py made the folder.
+// GPT-2 as Hugging Face's transformers stores it, both ways. tests/parity/make_model_fixtures.py made the folder.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A Llama as Hugging Face's transformers stores it, both ways. tests/parity/make_llama_fixtures.py made the folders;
+// A Llama as Hugging Face's transformers stores it, both ways. tests/parity/make_model_fixtures.py made the folders;
 // tests/parity/llama.cpp compares what the models compute.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // A Llama beside that of Hugging Face's transformers: logits, greedy text from the cache, and training.
-// tests/parity/make_llama_fixtures.py made the folders: grouped queries, and Llama 3's scaling of rotary positions.
+// tests/parity/make_model_fixtures.py made the folders: grouped queries, and Llama 3's scaling of rotary positions.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -20,45 +20,29 @@ import sys
 
 import numpy as np
 
-TYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u4", "u2", "u1", "b1"]
-IDX = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
+to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data" / "arrays")
 
 
 def array(kind, *shape):
     i = np.arange(np.prod(shape, dtype=int))
-    if kind[0] == "b":
-        values = i % 3 == 0
-    elif kind[0] == "u":
-        values = np.iinfo(kind).max - 7 * i
-    else:
-        values = 7 * i - (20.25 if kind[0] == "f" else 20)
+    values = {"b": lambda: i % 3 == 0, "u": lambda: np.iinfo(kind).max - 7 * i, "f": lambda: 7 * i - 20.25,
+              "i": lambda: 7 * i - 20}[kind[0]]()
     return values.astype(kind).reshape(shape)
 
 
-def main():
-    to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data" / "arrays")
-    to.mkdir(parents=True, exist_ok=True)
-    for kind in TYPES:
-        np.save(to / f"{kind}.npy", array(kind, 2, 3))
-    for kind in ["f8", "f4", "i2", "u4"]:
-        np.save(to / f"big_{kind}.npy", array(kind, 2, 3).astype(">" + kind))
-    np.save(to / "fortran.npy", np.asfortranarray(array("f4", 2, 3, 4)))
-    np.save(to / "fortran_big.npy", np.asfortranarray(array("i2", 3, 2).astype(">i2")))
-    for version in 2, 3:
-        with open(to / f"version{version}.npy", "wb") as file:
-            np.lib.format.write_array(file, array("f4", 2, 3), version=(version, 0))
-    np.save(to / "scalar.npy", array("f4"))
-    np.save(to / "vector.npy", array("f4", 5))
-    np.save(to / "empty.npy", array("f4", 0, 3))
-    for missing in 0, 1:
-        extents = [1] * 13 + [100 // 10**missing]
-        np.save(to / f"aligned_{missing}.npy", np.arange(extents[-1], dtype="u1").reshape(extents))
-    for kind, code in IDX.items():
-        values = array(kind, 2, 3)
-        header = struct.pack(">BBBB", 0, 0, code, values.ndim) + struct.pack(f">{values.ndim}I", *values.shape)
-        (to / f"{kind}.idx").write_bytes(header + values.astype(">" + kind).tobytes())
-    np.savetxt(to / "table.csv", array("f4", 4, 3), fmt="%.9g", delimiter=",", header="a,b,c", comments="")
-    np.savetxt(to / "spaces.txt", array("f4", 4, 3))
-
-
-main()
+arrays = {kind: array(kind, 2, 3) for kind in ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u4", "u2", "u1", "b1"]}
+arrays |= {f"big_{kind}": array(kind, 2, 3).astype(">" + kind) for kind in ["f8", "f4", "i2", "u4"]}
+arrays |= {f"aligned_{i}": np.arange(n, dtype="u1").reshape([1] * 13 + [n]) for i, n in enumerate([100, 10])}
+arrays |= {"fortran": np.asfortranarray(array("f4", 2, 3, 4)), "scalar": array("f4"), "vector": array("f4", 5),
+           "fortran_big": np.asfortranarray(array("i2", 3, 2).astype(">i2")), "empty": array("f4", 0, 3)}
+to.mkdir(parents=True, exist_ok=True)
+for name, values in arrays.items():
+    np.save(to / f"{name}.npy", values)
+for version in 2, 3:
+    with open(to / f"version{version}.npy", "wb") as file:
+        np.lib.format.write_array(file, array("f4", 2, 3), version=(version, 0))
+for kind, code in {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}.items():
+    header = struct.pack(">4B2I", 0, 0, code, 2, 2, 3)
+    (to / f"{kind}.idx").write_bytes(header + arrays[kind].astype(">" + kind).tobytes())
+np.savetxt(to / "table.csv", array("f4", 4, 3), fmt="%.9g", delimiter=",", header="a,b,c", comments="")
+np.savetxt(to / "spaces.txt", array("f4", 4, 3))

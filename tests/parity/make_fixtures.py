@@ -1,34 +1,35 @@
 #!/usr/bin/env python3
 """Writes the numbers that the parity tests compare gradus against, computed by PyTorch.
 
-    python3 tests/parity/make_fixtures.py [output directory]
+    python3 tests/parity/make_fixtures.py [output directory [file...]]
 
-Files in the safetensors format come out, the same on every run with the same PyTorch:
+Files in the safetensors format come out, the same on every run with the same PyTorch on the same processor; those named
+alone, or all:
 
-ops.safetensors   One case an op, in float64, as <case>.<part>. Inputs have the op's usual letters (x, a, b, w, ...), y
-                  is the output, dy the gradient that arrives at it, and d<input> what the op's gradient rule must
-                  return. A case with several outputs numbers them: y0, y1, dy0, dy1. Integer inputs and outputs are
-                  I32.
-gpt.safetensors   A small GPT-2: parameters, first loss and gradients, twenty steps of AdamW.
-gpt_autocast.safetensors
-                  The first loss and gradients of the same GPT-2 under torch.autocast in bfloat16 and float16.
-optimizers.safetensors
-                  Fifty steps of each optimizer on a few tensors of odd shapes, and a run of PyTorch's GradScaler.
-                  Hugging Face's transformers and bitsandbytes must be there for its Adafactor and 8-bit AdamW.
-
-What an op means exactly (constants, conventions) is in the files' own __metadata__, written from NOTES below.
+ops, functions, indexing, convolutions, images, attention
+                  Cases as Fixture.case in fixtures.py records them: <case>.<part>. Inputs have the op's usual letters
+                  (x, a, b, w, ...). What an op means exactly (constants, conventions) is in the files' own
+                  __metadata__. images: also steps of a small residual net; attention: every option and pair of options.
+recurrent, mixture
+                  Outputs, losses and gradients of LSTM, GRU and mixtures of experts (which needs transformers).
+gpt, gpt_autocast A small GPT-2: parameters, first loss and gradients, twenty steps of AdamW; the first loss and
+                  gradients under torch.autocast in bfloat16 and float16. See gpt_fixtures.py.
+optimizers        Fifty steps of each optimizer on a few tensors of odd shapes. See optimizer_fixtures.py.
 """
-import json
+import itertools
 import math
-import pathlib
-import struct
 import sys
+from pathlib import Path
 
-import numpy as np
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
 
-NOTES = {
+import optimizer_fixtures  # noqa: F401, which adds its file
+from fixtures import DATA, away_from, file, integers, normal, positive, targets, write_files
+from gpt_fixtures import attend
+
+OPS_NOTES = {
     "add sub mul div minimum maximum": "a [3,1,5] with b [4,1], broadcast to [3,4,5]",
     "rsqrt": "1/sqrt(x)",
     "gelu_tanh": "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
@@ -62,480 +63,447 @@ NOTES = {
 }
 
 
-def save(path, tensors, metadata):
-    """Writes a safetensors file: header length, JSON header padded to 8 bytes, contiguous little-endian data."""
-    names = {torch.float64: "F64", torch.float32: "F32", torch.int64: "I64", torch.int32: "I32"}
-    header, chunks, end = {"__metadata__": metadata}, [], 0
-    # Wide types first, so that every tensor starts at a multiple of its own element size.
-    for key in sorted(tensors, key=lambda k: (-tensors[k].element_size(), k)):
-        t = tensors[key].detach().contiguous()
-        data = t.numpy().astype(t.numpy().dtype.newbyteorder("<")).tobytes()
-        header[key] = {"dtype": names[t.dtype], "shape": list(t.shape), "data_offsets": [end, end + len(data)]}
-        chunks.append(data)
-        end += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(chunks))
+@file(**OPS_NOTES)
+def ops(fixture):
+    for part in (elementwise, reductions, products, network, movement):
+        part(fixture.case)
 
 
-class Cases:
-    """Collects the cases of ops.safetensors. Each case draws from its own seed, so that adding one moves no other."""
-
-    def __init__(self):
-        self.tensors = {}
-
-    def _generator(self, case):
-        seed = 2166136261
-        for byte in case.encode():
-            seed = (seed ^ byte) * 16777619 % 2**32
-        return torch.Generator().manual_seed(seed)
-
-    def add(self, name, op, **inputs):
-        """Runs `op` on the inputs: a shape draws normal values, a callable is given the generator, a tensor is
-        taken."""
-        if name + ".y" in self.tensors or name + ".y0" in self.tensors:
-            raise ValueError(f"two cases are named {name}")
-        g = self._generator(name)
-        values = {}
-        for key, how in inputs.items():
-            if isinstance(how, tuple):
-                how = torch.randn(how, generator=g, dtype=torch.float64)
-            elif callable(how):
-                how = how(g)
-            self.tensors[f"{name}.{key}"] = how.to(torch.int32) if not how.is_floating_point() else how
-            values[key] = how.clone().requires_grad_(how.is_floating_point())
-        result = op(**values)
-        several = isinstance(result, (tuple, list))
-        outputs, grads = list(result) if several else [result], []
-        for i, y in enumerate(outputs):
-            suffix = str(i) if several else ""
-            if not y.is_floating_point():
-                self.tensors[f"{name}.y{suffix}"] = y.to(torch.int32)
-                continue
-            dy = torch.randn(y.shape, generator=g, dtype=torch.float64)
-            self.tensors[f"{name}.y{suffix}"], self.tensors[f"{name}.dy{suffix}"] = y, dy
-            grads.append((y, dy))
-        leaves = {k: v for k, v in values.items() if v.requires_grad}
-        if grads and leaves:
-            found = torch.autograd.grad([y for y, _ in grads], list(leaves.values()), [d for _, d in grads])
-            for key, gradient in zip(leaves, found):
-                self.tensors[f"{name}.d{key}"] = gradient
-
-
-def positive(*shape):
-    return lambda g: 0.3 + 2.0 * torch.rand(shape, generator=g, dtype=torch.float64)
-
-
-def away_from(kinks, *shape):
-    """Normal values, none closer than 0.02 to a kink, so that the gradient is beyond doubt."""
-    def draw(g):
-        x = torch.randn(shape, generator=g, dtype=torch.float64)
-        for k in kinks:
-            x = torch.where((x - k).abs() < 0.02, torch.full_like(x, k + 0.05), x)
-        return x
-    return draw
-
-
-def integers(low, high, *shape):
-    return lambda g: torch.randint(low, high, shape, generator=g)
-
-
-def targets(high, *shape):
-    """Targets of which some, the first among them, are -1."""
-    def draw(g):
-        t = torch.randint(0, high, shape, generator=g)
-        flat = t.view(-1)
-        flat[0] = flat[4] = flat[7] = -1
-        return t
-    return draw
-
-
-def attend(qkv, heads, causal):
-    batch, length, packed = qkv.shape
-    depth = packed // (3 * heads)
-    q, k, v = (part.view(batch, length, heads, depth).transpose(1, 2) for part in qkv.split(heads * depth, dim=-1))
-    scores = q @ k.transpose(-2, -1) / math.sqrt(depth)
-    if causal:
-        later = torch.ones(length, length, dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(later, -math.inf)
-    return (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, heads * depth)
-
-
-def elementwise(c):
+def elementwise(case):
     a, b, shape = (3, 1, 5), (4, 1), (3, 5, 7)
-    c.add("add", lambda a, b: a + b, a=a, b=b)
-    c.add("sub", lambda a, b: a - b, a=a, b=b)
-    c.add("mul", lambda a, b: a * b, a=a, b=b)
-    c.add("div", lambda a, b: a / b, a=a, b=positive(*b))
-    c.add("minimum", lambda a, b: torch.minimum(a, b), a=a, b=b)
-    c.add("maximum", lambda a, b: torch.maximum(a, b), a=a, b=b)
-    for name, op in [("neg", torch.neg), ("exp", torch.exp), ("tanh", torch.tanh), ("sigmoid", torch.sigmoid),
-                     ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")), ("gelu_erf", F.gelu), ("silu", F.silu)]:
-        c.add(name, lambda x, op=op: op(x), x=shape)
-    for name, op in [("log", torch.log), ("sqrt", torch.sqrt), ("rsqrt", torch.rsqrt), ("pow", lambda x: x**2.5)]:
-        c.add(name, lambda x, op=op: op(x), x=positive(*shape))
-    c.add("pow_int", lambda x: x**3, x=shape)
-    c.add("pow_tensor", lambda a, b: a**b, a=positive(*shape), b=shape)
-    c.add("relu", lambda x: torch.relu(x), x=away_from([0.0], *shape))
-    c.add("abs", lambda x: x.abs(), x=away_from([0.0], *shape))
-    c.add("clamp", lambda x: x.clamp(-0.5, 0.75), x=away_from([-0.5, 0.75], *shape))
-    c.add("where", lambda cond, a, b: torch.where(cond != 0, a, b), cond=integers(0, 2, *shape), a=shape, b=shape)
+    for name in ("add", "sub", "mul", "minimum", "maximum"):
+        case(name, getattr(torch, name), a=a, b=b)
+    case("div", torch.div, a=a, b=positive(*b))
+    for op in (torch.neg, torch.exp, torch.tanh, torch.sigmoid, F.silu):
+        case(op.__name__, op, x=shape)
+    case("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), x=shape)
+    case("gelu_erf", F.gelu, x=shape)
+    for op in (torch.log, torch.sqrt, torch.rsqrt):
+        case(op.__name__, op, x=positive(*shape))
+    case("pow", lambda x: x**2.5, x=positive(*shape))
+    case("pow_int", lambda x: x**3, x=shape)
+    case("pow_tensor", torch.pow, a=positive(*shape), b=shape)
+    case("relu", torch.relu, x=away_from([0.0], *shape))
+    case("abs", torch.abs, x=away_from([0.0], *shape))
+    case("clamp", lambda x: x.clamp(-0.5, 0.75), x=away_from([-0.5, 0.75], *shape))
+    case("where", lambda cond, a, b: torch.where(cond != 0, a, b), cond=integers(0, 2, *shape), a=shape, b=shape)
 
 
-def reductions(c):
-    shape = (3, 5, 7)
+def reductions(case):
+    x = (3, 5, 7)
     for axes in ((0,), (1,), (2,), (0, 2)):
         suffix = "".join(map(str, axes))
         for name, op in [("sum", torch.sum), ("mean", torch.mean), ("max", torch.amax), ("min", torch.amin)]:
-            c.add(f"{name}_{suffix}", lambda x, op=op: op(x, dim=axes), x=shape)
-        c.add(f"var_{suffix}", lambda x: torch.var(x, dim=axes, correction=0), x=shape)
-        c.add(f"var_unbiased_{suffix}", lambda x: torch.var(x, dim=axes, correction=1), x=shape)
-        if len(axes) == 1:
-            c.add(f"argmax_{suffix}", lambda x: torch.argmax(x, dim=axes[0]), x=shape)
-    c.add("sum_1_keep", lambda x: x.sum(1, keepdim=True), x=shape)
-    c.add("mean_2_keep", lambda x: x.mean(2, keepdim=True), x=shape)
-    c.add("sum_all", lambda x: x.sum(), x=shape)
-    c.add("mean_all", lambda x: x.mean(), x=shape)
-    c.add("max_all", lambda x: x.max(), x=shape)
-    c.add("var_all", lambda x: x.var(correction=0), x=shape)
+            case(f"{name}_{suffix}", lambda x: op(x, dim=axes), x=x)
+        case(f"var_{suffix}", lambda x: x.var(axes, correction=0), x=x)
+        case(f"var_unbiased_{suffix}", lambda x: x.var(axes, correction=1), x=x)
+    for axis in range(3):
+        case(f"argmax_{axis}", lambda x: x.argmax(axis), x=x)
+    case("sum_1_keep", lambda x: x.sum(1, keepdim=True), x=x)
+    case("mean_2_keep", lambda x: x.mean(2, keepdim=True), x=x)
+    for op in (torch.sum, torch.mean, torch.max):
+        case(op.__name__ + "_all", op, x=x)
+    case("var_all", lambda x: x.var(correction=0), x=x)
 
 
-def products(c):
-    def nn(a, b): return a @ b
-    def tn(a, b): return a.transpose(-2, -1) @ b
-    def nt(a, b): return a @ b.transpose(-2, -1)
-    c.add("matmul", nn, a=(5, 7), b=(7, 3))
-    c.add("matmul_tn", tn, a=(7, 5), b=(7, 3))
-    c.add("matmul_nt", nt, a=(5, 7), b=(3, 7))
-    c.add("matmul_batched", nn, a=(2, 3, 5, 7), b=(2, 3, 7, 4))
-    c.add("matmul_batched_tn", tn, a=(2, 3, 7, 5), b=(2, 3, 7, 4))
-    c.add("matmul_batched_nt", nt, a=(2, 3, 5, 7), b=(2, 3, 4, 7))
-    c.add("matmul_broadcast", nn, a=(2, 3, 5, 7), b=(7, 4))
-    c.add("linear", lambda x, w, b: x @ w + b, x=(2, 5, 7), w=(7, 3), b=(3,))
-    c.add("linear_nobias", lambda x, w: x @ w, x=(2, 5, 7), w=(7, 3))
+def products(case):
+    def tn(a, b): return a.mT @ b
+    def nt(a, b): return a @ b.mT
+    case("matmul", torch.matmul, a=(5, 7), b=(7, 3))
+    case("matmul_tn", tn, a=(7, 5), b=(7, 3))
+    case("matmul_nt", nt, a=(5, 7), b=(3, 7))
+    case("matmul_batched", torch.matmul, a=(2, 3, 5, 7), b=(2, 3, 7, 4))
+    case("matmul_batched_tn", tn, a=(2, 3, 7, 5), b=(2, 3, 7, 4))
+    case("matmul_batched_nt", nt, a=(2, 3, 5, 7), b=(2, 3, 4, 7))
+    case("matmul_broadcast", torch.matmul, a=(2, 3, 5, 7), b=(7, 4))
+    case("linear", lambda x, w, b: x @ w + b, x=(2, 5, 7), w=(7, 3), b=(3,))
+    case("linear_nobias", torch.matmul, x=(2, 5, 7), w=(7, 3))
 
 
-def network(c):
+def network(case):
     def large(g):
-        x = torch.randn(3, 5, 11, generator=g, dtype=torch.float64)
+        x = normal(g, 3, 5, 11)
         x[0, 0] += 700.0
         x[1, 2] -= 700.0
         x[2, 4, 3] = 700.0
         return x
-    for name, op in [("softmax", torch.softmax), ("log_softmax", torch.log_softmax)]:
-        c.add(name, lambda x, op=op: op(x, -1), x=(3, 5, 11))
-        c.add(name + "_large", lambda x, op=op: op(x, -1), x=large)
-    c.add("layer_norm", lambda x, w, b: F.layer_norm(x, (13,), w, b, 1e-5), x=(3, 5, 13), w=(13,), b=(13,))
-    c.add("rms_norm", lambda x, w: x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5) * w, x=(3, 5, 13), w=(13,))
-    c.add("embedding", lambda tokens, w: F.embedding(tokens, w),
-          tokens=torch.tensor([[1, 4, 4, 10], [0, 1, 1, 7], [10, 4, 2, 0]]), w=(11, 5))
-    c.add("attention", lambda qkv: attend(qkv, 3, True), qkv=(2, 13, 45))
-    c.add("attention_full", lambda qkv: attend(qkv, 3, False), qkv=(2, 13, 45))
-    c.add("cross_entropy",
-          lambda logits, targets: F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1),
-          logits=(4, 5, 17), targets=targets(17, 4, 5))
-    c.add("cross_entropy_padded", lambda logits, targets: F.cross_entropy(
-        logits[..., :61].flatten(0, 1), targets.flatten(), ignore_index=-1),
-        logits=(3, 5, 64), targets=targets(61, 3, 5))
+    for op in (torch.softmax, torch.log_softmax):
+        case(op.__name__, lambda x: op(x, -1), x=(3, 5, 11))
+        case(op.__name__ + "_large", lambda x: op(x, -1), x=large)
+    case("layer_norm", lambda x, w, b: F.layer_norm(x, (13,), w, b, 1e-5), x=(3, 5, 13), w=(13,), b=(13,))
+    case("rms_norm", lambda x, w: x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-5) * w, x=(3, 5, 13), w=(13,))
+    case("embedding", F.embedding, tokens=torch.tensor([[1, 4, 4, 10], [0, 1, 1, 7], [10, 4, 2, 0]]), w=(11, 5))
+    case("attention", lambda qkv: attend(qkv, 3, True), qkv=(2, 13, 45))
+    case("attention_full", lambda qkv: attend(qkv, 3, False), qkv=(2, 13, 45))
+
+    def cross_entropy(logits, targets):
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+    case("cross_entropy", cross_entropy, logits=(4, 5, 17), targets=targets(17, 4, 5))
+    case("cross_entropy_padded", lambda logits, targets: cross_entropy(logits[..., :61], targets), logits=(3, 5, 64),
+         targets=targets(61, 3, 5))
 
 
-def movement(c):
-    c.add("permute", lambda x: x.permute(1, 2, 0), x=(2, 3, 5))
-    c.add("transpose", lambda x: x.t(), x=(3, 5))
-    c.add("slice", lambda x: x[:, 2:6], x=(5, 7, 3))
-    c.add("concat", lambda a, b: torch.cat([a, b], 1), a=(2, 3, 5), b=(2, 4, 5))
-    c.add("split", lambda x: x.split([2, 3, 4], 1), x=(2, 9, 5))
+def movement(case):
+    case("permute", lambda x: x.permute(1, 2, 0), x=(2, 3, 5))
+    case("transpose", torch.t, x=(3, 5))
+    case("slice", lambda x: x[:, 2:6], x=(5, 7, 3))
+    case("concat", lambda a, b: torch.cat([a, b], 1), a=(2, 3, 5), b=(2, 4, 5))
+    case("split", lambda x: x.split([2, 3, 4], 1), x=(2, 9, 5))
 
 
-LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY, BATCH, STEPS = 2, 3, 39, 13, 61, 3, 20
-WARMUP, BASE_LR, MIN_LR, DECAY, CLIP = 5, 3e-3, 3e-4, 0.1, 1.0
+FUNCTION_NOTES = {
+    "sin cos erf expm1 softplus log1p atan2": "as PyTorch has them; atan2 of a [3,1,5] and b [4,1]",
+    "steps": "floor(x) + ceil(x) x + round(x) + sign(x), no x near a step",
+    "prod_*": "x [3,5,7]; prod_1 has one 0 in some lines, two in others; prod_all: of all elements",
+    "std_*": "population standard deviation",
+    "argmin_* logsumexp_* cumsum_*": "the suffix names the axis, or the axes",
+    "mse l1 huber bce kl nll ce": "losses of x and t, a mean; _sum, _none: PyTorch's reduction; huber: delta 0.7",
+    "bce_weighted": "pos_weight w I32 [7]",
+    "nll_*": "x [4,5,17] as log-probabilities, t I32 [4,5], ignore_index -1",
+    "ce_*": "cross_entropy; smooth: label_smoothing 0.1, weights w I32 [17]; soft: probabilities t [4,5,17]",
+}
 
 
-def gpt_parameters(g):
-    """Parameters far from a usual start: biases and gains are random too, so that no gradient is near zero."""
-    def normal(*shape, scale, shift=0.0):
-        return shift + scale * torch.randn(shape, generator=g, dtype=torch.float64)
-    p = {"wte.weight": normal(VOCABULARY, WIDTH, scale=0.3), "wpe.weight": normal(CONTEXT, WIDTH, scale=0.3)}
-    norms = [f"h.{n}.ln_{i}" for n in range(LAYERS) for i in (1, 2)] + ["ln_f"]
-    linears = {f"h.{n}.{name}": shape for n in range(LAYERS) for name, shape in {
-        "attn.c_attn": (WIDTH, 3 * WIDTH), "attn.c_proj": (WIDTH, WIDTH),
-        "mlp.c_fc": (WIDTH, 4 * WIDTH), "mlp.c_proj": (4 * WIDTH, WIDTH)}.items()}
-    for name in norms:
-        p[name + ".weight"] = normal(WIDTH, scale=0.2, shift=1.0)
-        p[name + ".bias"] = normal(WIDTH, scale=0.2)
-    for name, (rows, columns) in linears.items():
-        p[name + ".weight"] = normal(rows, columns, scale=1.0 / math.sqrt(rows))
-        p[name + ".bias"] = normal(columns, scale=0.2)
-    return p
+@file(**FUNCTION_NOTES)
+def functions(fixture):
+    case, x = fixture.case, (3, 5, 7)
+    case("sin", lambda x: torch.sin(3 * x), x=x)
+    case("cos", lambda x: torch.cos(3 * x), x=x)
+    for op in (torch.erf, torch.expm1, F.softplus):
+        case(op.__name__, op, x=x)
+    case("log1p", torch.log1p, x=positive(*x))
+    case("atan2", torch.atan2, a=(3, 1, 5), b=(4, 1))
+    case("steps", lambda x: torch.floor(x) + torch.ceil(x) * x + torch.round(x) + torch.sign(x),
+         x=away_from([k / 2 for k in range(-8, 9)], *x))
+
+    def with_zeros(g):
+        values = normal(g, *x)
+        values[0, 2, 3] = values[1, 0, 0] = values[1, 4, 0] = values[2, 1, 6] = 0
+        return values
+    for axis, how in enumerate((x, with_zeros, with_zeros)):
+        case(f"prod_{axis}", lambda x: x.prod(axis), x=how)
+        case(f"argmin_{axis}", lambda x: x.argmin(axis), x=x)
+        case(f"cumsum_{axis}", lambda x: x.cumsum(axis), x=x)
+    case("prod_all", torch.prod, x=positive(*x))
+    for suffix, axes in (("1", (1,)), ("02", (0, 2))):
+        case(f"std_{suffix}", lambda x: x.std(axes, correction=0), x=x)
+        case(f"logsumexp_{suffix}", lambda x: x.logsumexp(axes), x=x)
+    losses(case)
 
 
-def gpt_loss(p, tokens, targets):
-    def norm(x, name):
-        return F.layer_norm(x, (WIDTH,), p[name + ".weight"], p[name + ".bias"], 1e-5)
+def losses(case):
+    x, rows, w = (3, 5, 7), (4, 5, 17), integers(1, 6, 17)
 
-    def linear(x, name):
-        if torch.is_autocast_enabled("cpu"):  # one operation, whose bias is cast too
-            return F.linear(x, p[name + ".weight"].t(), p[name + ".bias"])
-        return x @ p[name + ".weight"] + p[name + ".bias"]
+    def probabilities(*shape):
+        return lambda g: torch.softmax(2 * normal(g, *shape), -1)
 
-    x = p["wte.weight"][tokens] + p["wpe.weight"]
-    for n in range(LAYERS):
-        block = f"h.{n}."
-        attended = attend(linear(norm(x, block + "ln_1"), block + "attn.c_attn"), HEADS, True)
-        x = x + linear(attended, block + "attn.c_proj")
-        hidden = F.gelu(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"), approximate="tanh")
-        x = x + linear(hidden, block + "mlp.c_proj")
-    logits = norm(x, "ln_f") @ p["wte.weight"].t()
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+    def uniform(g):
+        return torch.rand(x, generator=g, dtype=torch.float64)
+    for suffix, how in (("", "mean"), ("_sum", "sum"), ("_none", "none")):
+        for name, loss, t in [("mse", F.mse_loss, x), ("l1", F.l1_loss, x), ("kl", F.kl_div, probabilities(*x)),
+                              ("bce", F.binary_cross_entropy_with_logits, uniform)]:
+            case(name + suffix, lambda x, t: loss(x, t, reduction=how), x=x, t=t)
+        case("huber" + suffix, lambda x, t: F.huber_loss(x, t, reduction=how, delta=0.7), x=x, t=x)
 
-
-def learning_rate(t):
-    if t < WARMUP:
-        return BASE_LR * (t + 1) / WARMUP
-    progress = (t - WARMUP) / (STEPS - WARMUP)
-    return MIN_LR + 0.5 * (1 + math.cos(math.pi * progress)) * (BASE_LR - MIN_LR)
-
-
-def gpt_data():
-    g = torch.Generator().manual_seed(1234)
-    start = gpt_parameters(g)
-    # A text with something to learn: each token follows from the one before, but for one in four.
-    follow = torch.randperm(VOCABULARY, generator=g)
-    text = torch.randint(0, VOCABULARY, (STEPS, BATCH, CONTEXT + 1), generator=g)
-    for i in range(1, CONTEXT + 1):
-        noise = torch.rand(STEPS, BATCH, generator=g) < 0.25
-        text[..., i] = torch.where(noise, text[..., i], follow[text[..., i - 1]])
-    return start, text[..., :-1].contiguous(), text[..., 1:].contiguous()
+        def of_rows(name, loss, t=targets(17, 4, 5), **options):
+            def flat(x, t, w=None):
+                weight = {} if w is None else {"weight": w.double()}
+                y = loss(x.flatten(0, 1), t.flatten(0, 1), reduction=how, **options, **weight)
+                return y.view(4, 5) if how == "none" else y
+            case(name + suffix, flat, x=rows, t=t, **({"w": w} if "weighted" in name else {}))
+        smooth = {"label_smoothing": 0.1}
+        of_rows("nll", F.nll_loss, ignore_index=-1)
+        of_rows("nll_weighted", F.nll_loss, ignore_index=-1)
+        of_rows("ce", F.cross_entropy, ignore_index=-1)
+        of_rows("ce_smooth", F.cross_entropy, ignore_index=-1, **smooth)
+        of_rows("ce_weighted", F.cross_entropy, ignore_index=-1, **smooth)
+        of_rows("ce_soft", F.cross_entropy, probabilities(*rows), **smooth)
+    case("bce_weighted", lambda x, t, w: F.binary_cross_entropy_with_logits(x, t, pos_weight=w.double()), x=x,
+         t=uniform, w=integers(1, 6, 7))
 
 
-def gpt_autocast():
-    start, tokens, goals = gpt_data()
-    out = {}
-    for dtype, tag in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
-        p = {name: value.float().clone().requires_grad_() for name, value in start.items()}
-        with torch.autocast("cpu", dtype=dtype):
-            loss = gpt_loss(p, tokens[0], goals[0])
+@file(contents="cases as in ops.safetensors; topk: y0 values, y1 indices")
+def indexing(fixture):
+    case, x = fixture.case, (3, 5, 7)
+    case("stack", lambda a, b: torch.stack([a, b, a], 1), a=(2, 3, 5), b=(2, 3, 5))
+    case("pad", lambda x: F.pad(x, (0, 0, 2, 1), value=1.5), x=(2, 3, 5))
+    case("roll", lambda x: x.roll(-2, 1), x=(2, 7, 3))
+    case("expand", lambda x: x.expand(4, 3, 5, 2), x=(3, 1, 2))
+    case("tril", lambda x: x.tril(1), x=(2, 5, 7))
+    case("triu", lambda x: x.triu(-2), x=(2, 5, 7))
+    for name, text, a, b in [("matmul", "bij,bjk->bik", (2, 3, 5), (2, 5, 4)),
+                             ("permuted", "ibj,kjb->bki", (3, 2, 5), (4, 5, 2)),
+                             ("two_sums", "bijk,kjl->lib", (2, 3, 5, 4), (4, 5, 7)),
+                             ("alone", "ijk,jl->il", (3, 5, 4), (5, 7)),
+                             ("outer", "bi,k->kib", (2, 3), (5,)),
+                             ("dot", "bij,bji->b", (2, 3, 5), (2, 5, 3))]:
+        case("einsum_" + name, lambda a, b: torch.einsum(text, a, b), a=a, b=b)
+    case("einsum_one", lambda a: torch.einsum("ijk->ki", a), a=(2, 3, 5))
+    at = integers(0, 5, 3, 11, 7)
+    case("gather", lambda x, at: x.gather(1, at), x=x, at=at)
+    case("index_select", lambda x, at: x.index_select(1, at), x=x, at=integers(0, 5, 9))
+    case("scatter_add", lambda x, at, v: x.scatter_add(1, at, v), x=x, at=at, v=(3, 11, 7))
+    case("one_hot", lambda at: F.one_hot(at, 6), at=integers(0, 6, 3, 5))
+    case("sort", lambda x: torch.sort(x, stable=True)[0], x=(3, 5, 11))
+    case("argsort", lambda x: torch.argsort(x, stable=True), x=integers(0, 4, 3, 19))
+    case("argsort_descending", lambda x: torch.argsort(x, stable=True, descending=True), x=integers(0, 4, 3, 19))
+    case("topk", lambda x: x.topk(4), x=(3, 5, 11))
+
+
+@file()
+def convolutions(fixture):
+    case = fixture.case
+    case("conv2d", F.conv2d, x=(2, 3, 5, 7), w=(4, 3, 3, 2), b=(4,))
+    case("conv2d_padded", lambda x, w, b: F.conv2d(x, w, b, padding=1), x=(2, 3, 4, 6), w=(5, 3, 3, 3), b=(5,))
+    case("conv2d_all", lambda x, w, b: F.conv2d(x, w, b, stride=(2, 3), padding=(3, 1), dilation=(2, 1), groups=2),
+         x=(2, 4, 7, 8), w=(6, 2, 3, 2), b=(6,))
+    case("conv2d_depthwise", lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=4), x=(2, 4, 6, 5), w=(8, 1, 3, 3))
+    case("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=2, dilation=3, groups=3), x=(2, 6, 17),
+         w=(3, 2, 4), b=(3,))
+    case("conv_transpose2d", F.conv_transpose2d, x=(2, 3, 4, 5), w=(3, 4, 2, 3), b=(4,))
+    case("conv_transpose2d_all", lambda x, w, b: F.conv_transpose2d(
+        x, w, b, stride=(3, 2), padding=(1, 2), output_padding=(2, 1), groups=2, dilation=(1, 3)),
+        x=(2, 4, 3, 4), w=(4, 3, 4, 2), b=(6,))
+
+
+@file()
+def images(fixture):
+    case, x, line = fixture.case, (2, 3, 7, 9), (2, 3, 11)
+    case("max_pool2d", lambda x: F.max_pool2d(x, 2), x=x)
+    case("max_pool2d_padded", lambda x: F.max_pool2d(x, (3, 2), stride=(2, 1), padding=(1, 0)), x=x)
+    case("avg_pool2d", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1), x=x)
+    case("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (3, 4)), x=x)
+    case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (10, 4)), x=x)
+    case("max_pool1d", lambda x: F.max_pool1d(x, 3, stride=2, padding=1), x=line)
+    case("avg_pool1d", lambda x: F.avg_pool1d(x, 4), x=line)
+    case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), x=(3, 6, 4, 5), w=(6,), b=(6,))
+    case("instance_norm", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), x=(3, 6, 13), w=(6,), b=(6,))
+    net_steps(fixture)
+
+
+def conv(before, after, size=3, stride=1):
+    return nn.Conv2d(before, after, size, stride, size // 2, bias=False)
+
+
+class Block(nn.Module):
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.first, self.first_norm = conv(before, after, 3, stride), nn.BatchNorm2d(after)
+        self.second, self.second_norm = conv(after, after), nn.BatchNorm2d(after)
+        self.shortcut, self.shortcut_norm = conv(before, after, 1, stride), nn.BatchNorm2d(after)
+
+    def forward(self, x):
+        y = F.relu(self.first_norm(self.first(x)))
+        return F.relu(self.second_norm(self.second(y)) + self.shortcut_norm(self.shortcut(x)))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.stem_norm = conv(3, 8), nn.BatchNorm2d(8)
+        self.fine, self.coarse, self.head = Block(8, 8, 1), Block(8, 12, 2), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.stem_norm(self.stem(x))), 3, 2, 1)
+        return self.head(F.adaptive_avg_pool2d(self.coarse(self.fine(x)), 1).flatten(1))
+
+
+def net_steps(fixture, steps=3):
+    """Steps of plain SGD on parameters that float has exactly: net.<parameter or running state> before the first,
+    net.loss<i> of step i, net.grad.<parameter> of step 0, net.end.<running state> after the last, and net.evaluated:
+    the scores of the first images by the running state then. Weights of linear are [in, out]."""
+    torch.manual_seed(1)
+    net = Net().double()
+    for p in net.parameters():
+        p.data = (p.data + 0.1 * torch.randn_like(p)).float().double()
+
+    def put(prefix, tensors):
+        fixture.put(prefix, **{k: (v.t() if k == "head.weight" else v).clone() for k, v in tensors})
+    put("net", ((k, v.float()) for k, v in net.state_dict().items() if "num_batches" not in k))
+    x, labels = torch.randn(steps, 4, 3, 11, 10).float(), torch.randint(0, 5, (steps, 4))
+    fixture.put("net", x=x, labels=labels)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x[step].double()), labels[step])
         loss.backward()
-        out["loss." + tag] = loss.detach()
-        out.update({f"grad.{tag}.{name}": v.grad for name, v in p.items()})
-    return out
+        fixture.put("net", **{f"loss{step}": loss})
+        if step == 0:
+            put("net.grad", ((k, p.grad) for k, p in net.named_parameters()))
+        optimizer.step()
+    put("net.end", ((k, v) for k, v in net.state_dict().items() if "running" in k))
+    fixture.put("net", evaluated=net.eval()(x[0].double()))
 
 
-def gpt():
-    start, tokens, goals = gpt_data()
-    out = {"tokens": tokens.to(torch.int32), "targets": goals.to(torch.int32),
-           "lr": torch.tensor([learning_rate(t) for t in range(STEPS)], dtype=torch.float64)}
-    out.update({"param." + name: p for name, p in start.items()})
-    for dtype, tag in ((torch.float64, "f64"), (torch.float32, "f32")):
-        p = {name: value.to(dtype).clone().requires_grad_() for name, value in start.items()}
-        optimizer = torch.optim.AdamW(
-            [{"params": [v for v in p.values() if v.dim() >= 2], "weight_decay": DECAY},
-             {"params": [v for v in p.values() if v.dim() < 2], "weight_decay": 0.0}],
-            betas=(0.9, 0.95), eps=1e-8, foreach=False)
-        curve, norms = [], []
-        for t in range(STEPS):
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(t)
-            optimizer.zero_grad(set_to_none=True)
-            loss = gpt_loss(p, tokens[t], goals[t])
-            loss.backward()
-            if t == 0:
-                out["loss." + tag] = loss.detach().clone()
-                out.update({f"grad.{tag}.{name}": v.grad.clone() for name, v in p.items()})
-            curve.append(loss.item())
-            norms.append(torch.nn.utils.clip_grad_norm_(p.values(), CLIP).item())
-            optimizer.step()
-        out["curve." + tag] = torch.tensor(curve, dtype=dtype)
-        out["norm." + tag] = torch.tensor(norms, dtype=dtype)
-        if tag == "f64":
-            out.update({f"final.f64.{name}": v.detach() for name, v in p.items()})
-    return out
+@file()
+def attention(fixture):
+    """scaled_dot_product_attention on [B, T, H*D] operands, as the library has them, and rotary embeddings by the
+    formula of Hugging Face's transformers."""
+    fixture.case("rope_halves", lambda x: rotate(x, 3, 10000.0, 0, False), x=(2, 5, 18))
+    fixture.case("rope_pairs", lambda x: rotate(x, 3, 100.0, 7, True), x=(2, 5, 18))
+    llama = {"factor": 8.0, "low": 1.0, "high": 4.0, "context": 8192}
+    fixture.case("rope_llama3", lambda x: rotate(x, 1, 500000.0, 9000, False, llama), x=(1, 3, 16))
+
+    batch, heads, kv_heads, queries, keys, depth = 2, 4, 2, 5, 7, 3
+    g = torch.Generator().manual_seed(35)
+    leaves = {"q": normal(g, batch, queries, heads * depth), "k": normal(g, batch, keys, kv_heads * depth),
+              "v": normal(g, batch, keys, kv_heads * depth), "bias": normal(g, 1, heads, queries, keys)}
+    dy = normal(g, batch, queries, heads * depth)
+    lengths = torch.tensor([4, 6], dtype=torch.int32)
+    mask = torch.tensor([[1, 0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 1, 1, 0]], dtype=torch.int32)
+    fixture.update(leaves, dy=dy, lengths=lengths, mask=mask)
+    distance = torch.arange(keys) - (torch.arange(queries)[:, None] + keys - queries)
+    masks = {"causal": distance <= 0, "window": distance.abs() < 3, "mask": mask.bool()[:, None, None],
+             "key_lengths": (torch.arange(keys) < lengths[:, None])[:, None, None]}
+    for options in itertools.combinations_with_replacement(
+            ["causal", "scale", "key_lengths", "mask", "window", "bias"], 2):
+        operands = {name: x.clone().requires_grad_() for name, x in leaves.items()
+                    if name != "bias" or "bias" in options}
+        added = torch.zeros(batch, 1, queries, keys, dtype=torch.float64)
+        for hidden in (~masks[o] for o in options if o in masks):
+            added = added.masked_fill(hidden, -math.inf)
+        q, k, v = (operands[n].unflatten(-1, (-1, depth)).transpose(1, 2) for n in "qkv")
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=added + operands.get("bias", 0), enable_gqa=True,
+                                           scale=0.7 if "scale" in options else None).transpose(1, 2).flatten(2)
+        fixture.put(".".join(options), y=y)
+        fixture.gradients(".".join(options), y, dy, operands)
+    assert not any(x.isnan().any() for x in fixture.values())
 
 
-# Of the optimizers: one tensor is large enough for states of 8 bits, and its last block of 256 is short.
-OPTIMIZED = {"w": (7, 13), "b": (13,), "tall": (29, 6), "large": (67, 63)}
-OPTIMIZER_STEPS = 50
+def rotate(x, heads, base, position, pairs, scaling=None):
+    """Rotary embeddings by transformers' default and llama3 rope parameters."""
+    x = x.unflatten(-1, (heads, -1))
+    inverse = 1.0 / (base ** (torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1]))
+    if scaling:
+        turns = scaling["context"] / (2 * math.pi / inverse)
+        smooth = ((turns - scaling["low"]) / (scaling["high"] - scaling["low"])).clamp(0, 1)
+        inverse = (1 - smooth) * inverse / scaling["factor"] + smooth * inverse
+    angles = ((torch.arange(x.shape[1], dtype=torch.float64) + position)[:, None] * inverse)[:, None]
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1) if pairs else x.chunk(2, -1)
+    turned = [a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()]
+    return torch.stack(turned, -1 if pairs else -2).flatten(2)
 
 
-def hashed(shape, round_, tensor):
-    """Numbers in [-0.5, 0.5) that any language can make again: a hash of the element, the tensor and the round."""
-    n = math.prod(shape)
-    x = np.arange(n, dtype=np.uint64) + np.uint64(100003 * tensor + 1000003 * round_ + 12345)
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        x = ((x ^ (x >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
-    x ^= x >> np.uint64(16)
-    values = (x >> np.uint64(8)).astype(np.float32) * np.float32(2**-24) - np.float32(0.5)
-    return torch.from_numpy(values.reshape(shape))
+@file()
+def recurrent(fixture):
+    """Losses and gradients of models with LSTM and GRU. Weights are [in, out], as the library has them, and the two
+    biases of an LSTM are their sum. Parameters saturate no gate and leave none linear."""
+    g = torch.Generator().manual_seed(36)
+    batch, time, inputs, hidden, classes = 3, 5, 6, 7, 4
+
+    def drawn(module):
+        for p in module.double().parameters():
+            p.data = normal(g, *p.shape) * 0.5
+        return module
+
+    def put(name, **leaves):
+        """Values and their gradients, once they are computed."""
+        for n, v in leaves.items():
+            value, gradient = (t.t() if t.dim() == 2 else t for t in (v.data, v.grad))
+            fixture.put(name, **{n: value, "d" + n: gradient})
+
+    def put_layer(name, net, suffix):
+        ih, hh, b, c = (getattr(net, f"{part}_{suffix}") for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        put(name, ih=ih, hh=hh)
+        if isinstance(net, nn.LSTM):
+            fixture.put(name, b=b.data + c.data, db=b.grad)
+        else:
+            put(name, b=b, c=c)
+
+    for kind, layers in ((nn.LSTM, 2), (nn.GRU, 1)):  # from states to a linear layer
+        name, is_lstm = kind.__name__.lower(), kind is nn.LSTM
+        net, head = drawn(kind(inputs, hidden, layers, batch_first=True)), drawn(nn.Linear(hidden, classes))
+        state = (layers, batch, hidden)
+        x, h, c = (normal(g, *shape).requires_grad_() for shape in ((batch, time, inputs), state, state))
+        labels = torch.randint(0, classes, (batch, time), generator=g)
+        y, last = net(x, (h, c) if is_lstm else h)
+        loss = F.cross_entropy(head(y).flatten(0, 1), labels.flatten())
+        loss = loss + (last[0] * last[1] if is_lstm else last * last).mean()
+        loss.backward()
+        put(name, x=x, h=h, **({"c": c} if is_lstm else {}))
+        for i in range(layers):
+            put_layer(f"{name}.{i}", net, f"l{i}")
+        fixture.put(name, targets=labels, loss=loss)
+        put(f"{name}.head", w=head.weight, b=head.bias)
+
+    # Both directions of rows of different lengths; outputs after a row's end do not count.
+    net = drawn(nn.LSTM(inputs, hidden, batch_first=True, bidirectional=True))
+    lengths, x = torch.tensor([3, 5, 1]), normal(g, batch, time, inputs).requires_grad_()
+    packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    y, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0], batch_first=True)
+    dy = normal(g, batch, time, 2 * hidden) * (torch.arange(time) < lengths[:, None])[..., None]
+    y.backward(dy)
+    put("both", x=x)
+    fixture.put("both", lengths=lengths, dy=dy, y=y)
+    put_layer("both.forward", net, "l0")
+    put_layer("both.reverse", net, "l0_reverse")
 
 
-def gradient(shape, step, tensor):
-    """Mostly noise, with a mean that the states see: as a hash, less a tenth."""
-    return hashed(shape, step, tensor) - np.float32(0.1)
+@file()
+def mixture(fixture):
+    """Two mixtures of experts, their auxiliary losses, and all gradients of sum(dy * y) + auxiliary loss.
+
+    mixtral   4 experts with SwiGLU, 2 per token, gates renormalised; compared with transformers' Mixtral
+    switch    5 experts that are MLPs (GELU, tanh form), 1 per token, gates kept, at most 5 tokens an expert
+    """
+    batch, time, width, hidden = 2, 11, 6, 10
+
+    def route(p, per_token, renormalise, capacity):
+        """y, the balance loss, the z loss and the tokens of each expert; router [width, experts], experts as
+        [experts, in, out]."""
+        rows = p["x"].flatten(0, 1)
+        logits = rows @ p["router"]
+        probabilities = logits.softmax(-1)
+        gates, chosen = probabilities.topk(per_token, -1)
+        if renormalise:
+            gates = gates / gates.sum(-1, keepdim=True)
+        experts = logits.shape[-1]
+        y = torch.zeros_like(rows)
+        counts = torch.bincount(chosen.flatten(), minlength=experts).double()
+        for e in range(experts):
+            token, k = (i[:capacity] for i in torch.where(chosen == e))
+            if "gate" in p:
+                inner = F.silu(rows[token] @ p["gate"][e]) * (rows[token] @ p["up"][e])
+            else:
+                inner = F.gelu(rows[token] @ p["up"][e], approximate="tanh")
+            y = y.index_add(0, token, gates[token, k, None] * (inner @ p["down"][e]))
+        balance = experts * (counts / counts.sum() * probabilities.mean(0)).sum()
+        return y.view(batch, time, width), balance, logits.logsumexp(-1).square().mean(), counts
+
+    def add(name, experts, parts, **how):
+        g = torch.Generator().manual_seed(36)
+        leaves = {"x": normal(g, batch, time, width), "router": normal(g, width, experts)}
+        for part in parts:
+            leaves[part] = 0.5 * normal(g, experts, *((hidden, width) if part == "down" else (width, hidden)))
+        dy = normal(g, batch, time, width)
+        operands = {n: t.clone().requires_grad_() for n, t in leaves.items()}
+        y, balance, z, counts = route(operands, **how)
+        auxiliary = 0.3 * balance + 0.2 * z
+        fixture.put(name, **leaves, dy=dy, y=y, auxiliary=auxiliary, counts=counts.int())
+        fixture.gradients(name, (y * dy).sum() + auxiliary, None, operands)
+        return leaves, y, balance, counts
+
+    compare_with_transformers(*add("mixtral", 4, ["gate", "up", "down"], per_token=2, renormalise=True, capacity=None))
+    *_, counts = add("switch", 5, ["up", "down"], per_token=1, renormalise=False, capacity=5)
+    assert counts.max() > 5
 
 
-def optimize(make, steps=OPTIMIZER_STEPS, dtype=torch.float32):
-    """Parameters after some steps of make(parameters): an optimizer, or a function of the step's number."""
-    p = {name: torch.nn.Parameter(hashed(shape, 0, i).to(dtype)) for i, (name, shape) in enumerate(OPTIMIZED.items())}
-    optimizer = make(p)
-    for t in range(1, steps + 1):
-        for i, v in enumerate(p.values()):
-            v.grad = gradient(v.shape, t, i).to(dtype)
-        with torch.no_grad():
-            optimizer(t) if callable(optimizer) else optimizer.step()
-    return {name: v.detach().float() for name, v in p.items()}
-
-
-def by_rank(p, decay):
-    return [{"params": [v for v in p.values() if v.dim() >= 2], "weight_decay": decay},
-            {"params": [v for v in p.values() if v.dim() < 2], "weight_decay": 0.0}]
-
-
-def lion(p, lr=1e-3, beta1=0.9, beta2=0.99, decay=0.1):
-    """Chen et al. 2023, algorithm 2."""
-    m = {k: torch.zeros_like(v) for k, v in p.items()}
-
-    def step(_):
-        for k, v in p.items():
-            c = beta1 * m[k] + (1 - beta1) * v.grad
-            v -= lr * (c.sign() + (decay if v.dim() >= 2 else 0.0) * v)
-            m[k] = beta2 * m[k] + (1 - beta2) * v.grad
-    return step
-
-
-def any_precision(p, lr=1e-2, beta1=0.9, beta2=0.95, eps=1e-8, decay=0.1):
-    """AdamW with moments in bfloat16 and Kahan's summation (as torchdistX has it), but that a sum is made in float and
-    rounded once, and weight decay is part of what is compensated."""
-    low, c = torch.bfloat16, {k: torch.zeros_like(v) for k, v in p.items()}
-    m, s = ({k: torch.zeros_like(v) for k, v in p.items()} for _ in range(2))
-
-    def step(t):
-        for k, v in p.items():
-            g = v.grad.float()
-            m1 = beta1 * m[k].float() + (1 - beta1) * g
-            s1 = beta2 * s[k].float() + (1 - beta2) * g * g
-            exact = v.float() + c[k].float()
-            exact = exact * (1 - lr * (decay if v.dim() >= 2 else 0.0))
-            exact -= lr / (1 - beta1**t) * m1 / (s1.sqrt() / math.sqrt(1 - beta2**t) + eps)
-            m[k], s[k] = m1.to(low), s1.to(low)
-            v.copy_(exact.to(low))
-            c[k] = (exact - v.float()).to(low)
-    return step
-
-
-def muon(p, lr=0.02, beta=0.95, decay=0.01):
-    """Keller Jordan's Muon with the iteration in float instead of bfloat16, for hidden matrices; here weights are
-    [in, out], so rows and columns are those of the transpose. AdamW (lr 3e-4, betas .9 .95, eps 1e-10) for the
-    vector."""
-    def orthogonal(g):
-        x = g.T if g.shape[0] > g.shape[1] else g
-        x = x / (x.norm() + 1e-7)
-        for _ in range(5):
-            a = x @ x.T
-            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
-        return x.T if g.shape[0] > g.shape[1] else x
-    momentum = {k: torch.zeros_like(v) for k, v in p.items()}
-    rest = torch.optim.AdamW([p["b"]], lr=3e-4, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, foreach=False)
-
-    def step(_):
-        rest.step()
-        for k, v in p.items():
-            if v.dim() < 2:
-                continue
-            g = v.grad.T
-            momentum[k].lerp_(v.grad, 1 - beta)
-            ahead = g.lerp(momentum[k].T, beta)
-            v *= 1 - lr * decay
-            v -= (lr * math.sqrt(max(1, g.shape[0] / g.shape[1])) * orthogonal(ahead)).T
-    return step
-
-
-def scaled_run(out):
-    """PyTorch's GradScaler around SGD: gradients overflow in chosen steps, and the scale grows after three clean
-    ones."""
-    v = torch.nn.Parameter(hashed((13,), 0, 1))
-    optimizer = torch.optim.SGD([v], lr=0.1, momentum=0.9, foreach=False)
-    scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
-    bad = {0: math.inf, 1: math.nan, 7: -math.inf, 12: math.inf, 13: math.inf, 20: math.nan}
-    scales, weights, skips, skipped = [], [], [], 0
-    for t in range(30):
-        scale = scaler.scale(torch.ones(()))
-        v.grad = gradient((13,), t, 1) * scale
-        if t in bad:
-            v.grad[t % 13] = bad[t]
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_([v], 1.0)
-        before = v.detach().clone()
-        scaler.step(optimizer)
-        skipped += int(t in bad)
-        assert (t in bad) == bool((before == v).all())
-        scaler.update()
-        scales.append(scaler.get_scale())
-        skips.append(skipped)
-        weights.append(v.detach().clone())
-    out["scaler.bad"] = torch.tensor([bad.get(t, 0.0) for t in range(30)], dtype=torch.float32)
-    out["scaler.scale"] = torch.tensor(scales, dtype=torch.float32)
-    out["scaler.skipped"] = torch.tensor(skips, dtype=torch.int32)
-    out["scaler.weights"] = torch.stack(weights)
-
-
-def optimizers():
-    import bitsandbytes
-    from transformers.optimization import Adafactor
-    out = {}
-    runs = {
-        "sgd": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, foreach=False),
-        "sgd_momentum": lambda p: torch.optim.SGD(by_rank(p, 0.01), lr=0.01, momentum=0.9, foreach=False),
-        "sgd_nesterov": lambda p: torch.optim.SGD(
-            by_rank(p, 0.01), lr=0.01, momentum=0.9, nesterov=True, foreach=False),
-        "adamw": lambda p: torch.optim.AdamW(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False),
-        "adamw_all": lambda p: torch.optim.AdamW(
-            [{"params": [v for k, v in p.items() if k != "tall"], "weight_decay": 0.1},
-             {"params": [p["tall"]], "lr": 1e-4, "weight_decay": 0.05}], lr=1e-3, betas=(0.9, 0.95), foreach=False),
-        "lion": lion,
-        "adafactor": lambda p: Adafactor(p.values(), lr=None),
-        "adafactor_warmup": lambda p: Adafactor(p.values(), lr=None, warmup_init=True),
-        "adafactor_lr": lambda p: Adafactor(by_rank(p, 0.1), lr=1e-3, scale_parameter=False, relative_step=False),
-        "adafactor_beta1": lambda p: Adafactor(
-            p.values(), lr=1e-3, scale_parameter=False, relative_step=False, beta1=0.9),
-        "adamw_8bit": lambda p: bitsandbytes.optim.AdamW8bit(by_rank(p, 0.1), lr=1e-3, betas=(0.9, 0.95), eps=1e-8),
-        "muon": muon,
-    }
-    for name, make in runs.items():
-        out.update({f"{name}.{k}": v for k, v in optimize(make).items()})
-    out.update({f"any_precision.{k}": v for k, v in optimize(any_precision, dtype=torch.bfloat16).items()})
-    out["map.signed"] = bitsandbytes.functional.create_dynamic_map(True).float()
-    out["map.unsigned"] = bitsandbytes.functional.create_dynamic_map(False).float()
-    scaled_run(out)
-    return out
-
-
-def main():
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    default = pathlib.Path(__file__).resolve().parent.parent / "data" / "parity"
-    directory = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    directory.mkdir(parents=True, exist_ok=True)
-    made_by = {"torch": torch.__version__, "made_by": "tests/parity/make_fixtures.py"}
-    cases = Cases()
-    for part in (elementwise, reductions, products, network, movement):
-        part(cases)
-    save(directory / "ops.safetensors", cases.tensors, {**made_by, **NOTES})
-    save(directory / "gpt.safetensors", gpt(), {
-        **made_by, "layers": str(LAYERS), "heads": str(HEADS), "width": str(WIDTH), "context": str(CONTEXT),
-        "vocabulary": str(VOCABULARY), "batch": str(BATCH), "steps": str(STEPS),
-        "optimizer": "AdamW, betas .9 .95, eps 1e-8, weight decay .1 on rank >= 2, gradients clipped to global norm 1 "
-                     "by min(1, 1/(norm+1e-6)); the weight stored once (wte) is embedding and head",
-        "contents": "param.*: start; loss.f64/f32, grad.f64.*/grad.f32.*: step 0, before clipping; norm.*: global norm "
-                    "before clipping; curve.*: loss of each step; lr; final.f64.*: parameters after the last step"})
-    save(directory / "gpt_autocast.safetensors", gpt_autocast(), {
-        **made_by, "contents": "of the model in gpt.safetensors, parameters in float32: loss.bf16/f16, "
-                               "grad.bf16.*/grad.f16.*: step 0 under torch.autocast(\"cpu\") in that type"})
-    save(directory / "optimizers.safetensors", optimizers(), {
-        **made_by, "steps": str(OPTIMIZER_STEPS),
-        "contents": "<optimizer>.<tensor>: parameters after the last step; start and gradients are hashes, see "
-                    "hashed(); map.*: codes of 8 bits; scaler.*: scale, skips and weights after each step, bad: what "
-                    "is put into the gradient"})
+def compare_with_transformers(leaves, y, balance, _):
+    from transformers import MixtralConfig
+    from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock, load_balancing_loss_func
+    experts, hidden, width = leaves["down"].shape
+    block = MixtralSparseMoeBlock(MixtralConfig(hidden_size=width, intermediate_size=hidden, num_local_experts=experts,
+                                                num_experts_per_tok=2)).double().eval()
+    with torch.no_grad():
+        block.gate.weight.copy_(leaves["router"].T)
+        block.experts.gate_up_proj.copy_(torch.cat([leaves["gate"], leaves["up"]], -1).mT)
+        block.experts.down_proj.copy_(leaves["down"].mT)
+        assert (block(leaves["x"]) - y).abs().max() < 1e-6  # their router rounds to float
+    logits = leaves["x"].flatten(0, 1) @ leaves["router"]
+    assert abs(load_balancing_loss_func((logits,), experts, 2) - 2 * balance) < 1e-6  # each choice counts as a token
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    write_files(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA / "parity", sys.argv[2:])

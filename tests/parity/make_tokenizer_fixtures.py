@@ -26,6 +26,10 @@ import pathlib
 import random
 import sys
 
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers.trainers import BpeTrainer, WordPieceTrainer
+
+SURROGATES = range(0xD800, 0xE000)
 SCRIPTS = [(0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0xDF, 0xFF), (0x3B1, 0x3C9), (0x430, 0x44F),
            (0x561, 0x586), (0x5D0, 0x5EA), (0x627, 0x64A), (0x905, 0x939), (0x93E, 0x94D), (0xE01, 0xE2E),
            (0x10D0, 0x10F0), (0x3041, 0x3096), (0x4E00, 0x4FFF), (0xAC00, 0xADFF), (0x1D400, 0x1D454),
@@ -52,7 +56,7 @@ def mixed_text(rng, size):
             part = chr(rng.randint(0x1F300, 0x1F64F)) * rng.randint(1, 3)
         else:
             point = rng.randrange(0x110000)
-            part = chr(point) if not 0xD800 <= point < 0xE000 else "?"
+            part = "?" if point in SURROGATES else chr(point)
         part += "".join(rng.choice(SPACES) for _ in range(rng.choice([0, 1, 1, 1, 1, 2, 3])))
         parts.append(part)
         length += len(part)
@@ -75,16 +79,18 @@ def break_utf8(rng, text, places):
     return bytes(data)
 
 
-def train(text, vocabulary):
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from tokenizers.trainers import BpeTrainer
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+def byte_level_bpe(text, vocabulary, pre_tokenizer, special_tokens=(), **options):
+    tokenizer = Tokenizer(models.BPE(**options))
+    tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = BpeTrainer(vocab_size=vocabulary, min_frequency=2, special_tokens=["<|endoftext|>"],
-                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
-    tokenizer.train_from_iterator([text], trainer)
+    tokenizer.train_from_iterator([text], BpeTrainer(
+        vocab_size=vocabulary, min_frequency=2, special_tokens=list(special_tokens),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     return tokenizer
+
+
+def train(text, vocabulary):
+    return byte_level_bpe(text, vocabulary, pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>"])
 
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
@@ -98,16 +104,9 @@ MORE = ["I'LL", "'S", "'ſt", "don'T", "1234567", "٣٤٥٦٧", "!\r\n\r\n", " \
 
 
 def llama3(text, vocabulary, ignore_merges=True, words=("Ġwonderful", "Hello", "123", "1234", "!čĊčĊ")):
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-    from tokenizers.trainers import BpeTrainer
-    tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+    tokenizer = byte_level_bpe(text, vocabulary, pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator([text], BpeTrainer(
-        vocab_size=vocabulary, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False))
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]), ignore_merges=ignore_merges)
     file = json.loads(tokenizer.to_str())
     for word in words:
         file["model"]["vocab"].setdefault(word, len(file["model"]["vocab"]))
@@ -123,8 +122,6 @@ def llama3(text, vocabulary, ignore_merges=True, words=("Ġwonderful", "Hello", 
 
 
 def wordpiece(text, vocabulary, flags=(True, True, None, True)):
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-    from tokenizers.trainers import WordPieceTrainer
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(*flags)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -140,24 +137,59 @@ def wordpiece(text, vocabulary, flags=(True, True, None, True)):
 
 def normalizer_hashes(flags):
     """FNV-1a of the text that the normalizer makes of each code point between two letters, and of its words."""
-    from tokenizers import normalizers, pre_tokenizers
     normalize = normalizers.BertNormalizer(*flags).normalize_str
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     hashes = []
     for first in range(0, 0x110000, 4096):
         value = 14695981039346656037
         for point in range(first, first + 4096):
-            if 0xD800 <= point < 0xE000:
-                continue
-            text = normalize("a" + chr(point) + "b")
-            for byte in "|".join([text] + [word for word, _ in split(text)]).encode():
-                value = (value ^ byte) * 1099511628211 % 2 ** 64
+            if point not in SURROGATES:
+                text = normalize("a" + chr(point) + "b")
+                for byte in "|".join([text] + [word for word, _ in split(text)]).encode():
+                    value = (value ^ byte) * 1099511628211 % 2 ** 64
         hashes.append(str(value))
     return hashes
 
 
-def more_fixtures(out, text):
-    rng = random.Random(13)
+def character_classes():
+    """[[first code point, class], ...], found by what a character is joined with; surrogates are no characters."""
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    runs = []
+    for point in range(0x110000):
+        joined = ["other"] if point in SURROGATES else [
+            name for name, with_ in (("letter", "a"), ("number", "1"), ("other", "!"))
+            if len(split(with_ + chr(point))) == 1]
+        kind = joined[0] if joined else "space"
+        if not runs or runs[-1][1] != kind:
+            runs.append([point, kind])
+    return runs
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def lines(values):
+    return "[\n" + ",\n".join(map(compact, values)) + "]"
+
+
+def write_object(path, **members):
+    path.write_text("{" + ",\n".join(f'"{name}":{text}' for name, text in members.items()) + "}\n")
+
+
+def bpe_cases(out, text, rng):
+    tokenizer = train(text, 700)
+    tokenizer.save(str(out / "tokenizer.json"))
+    spaces = "".join(SPACES)
+    data = [t.encode() for t in ("", " ", "a", "<|endoftext|>", " ".join(ODD), f"{spaces}x{spaces}", "a" * 300,
+                                 "\U0010FFFF\u0000")]
+    data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
+    data += [rng.randbytes(60) for _ in range(10)]
+    cases = [[d.hex(), tokenizer.encode(d.decode("utf8", "replace")).ids] for d in data]
+    write_object(out / "cases.json", texts=lines(cases), classes=compact(character_classes()))
+
+
+def bert_llama3_cases(out, text, rng):
     bpe, pieces = llama3(text, 600), wordpiece(text + " naive cafe running runner unaffable " * 5, 500)
     bpe.save(str(out / "llama3.json"))
     pieces.save(str(out / "wordpiece.json"))
@@ -168,60 +200,26 @@ def more_fixtures(out, text):
 
     texts = [t.encode() for t in MORE + [some_text(n) for n in range(1, 25)]]
     texts += [break_utf8(rng, some_text(15), 4) for _ in range(8)] + [rng.randbytes(60) for _ in range(4)]
-    bpe_cases = [[t.hex(), bpe.encode(t.decode("utf8", "replace"), add_special_tokens=False).ids] for t in texts]
+    coded = [[t.hex(), bpe.encode(t.decode("utf8", "replace"), add_special_tokens=False).ids] for t in texts]
     piece_cases = []
     for i, t in enumerate(texts):
         pair = [t] if i % 2 == 0 else [t, rng.choice(texts)]
         most = rng.choice([3, 4, 8, 9, 16, 30, 1000])
         pieces.enable_truncation(most)
-        coded = pieces.encode(*[p.decode("utf8", "replace") for p in pair])
-        piece_cases.append([[p.hex() for p in pair], most, coded.ids, coded.type_ids,
-                            pieces.decode(coded.ids, skip_special_tokens=False)])
+        piece = pieces.encode(*[p.decode("utf8", "replace") for p in pair])
+        piece_cases.append([[p.hex() for p in pair], most, piece.ids, piece.type_ids,
+                            pieces.decode(piece.ids, skip_special_tokens=False)])
     hashes = [[flags, normalizer_hashes(flags)] for flags in
               [(True, True, True, True), (False, False, True, False), (False, False, False, True)]]
-    parts = {"llama3": bpe_cases, "wordpiece": piece_cases, "normalizers": hashes}
-    (out / "bert_llama3_cases.json").write_text("{" + ",\n".join(
-        json.dumps(name) + ":[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "]"
-        for name, cases in parts.items()) + "}\n")
+    write_object(out / "bert_llama3_cases.json", llama3=lines(coded), wordpiece=lines(piece_cases),
+                 normalizers=lines(hashes))
 
 
-def character_classes():
-    """[[first code point, class], ...], found by what a character is joined with."""
-    from tokenizers import pre_tokenizers
-    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
-    runs = []
-    for point in range(0x110000):
-        if 0xD800 <= point < 0xE000:
-            kind = "other"  # surrogates: no characters
-        else:
-            joined = [name for name, with_ in (("letter", "a"), ("number", "1"), ("other", "!"))
-                      if len(split(with_ + chr(point))) == 1]
-            kind = joined[0] if joined else "space"
-        if not runs or runs[-1][1] != kind:
-            runs.append([point, kind])
-    return runs
-
-
-def main():
-    beside = pathlib.Path(__file__).parent.parent / "data" / "tokenizer"
-    out = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else beside
+if __name__ == "__main__":
+    out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data/tokenizer")
     out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(12)
     text = mixed_text(rng, 12000)
     (out / "train.txt").write_bytes(text.encode())
-    tokenizer = train(text, 700)
-    tokenizer.save(str(out / "tokenizer.json"))
-    texts = ["", " ", "a", "<|endoftext|>", " ".join(ODD), "".join(SPACES) + "x" + "".join(SPACES), "a" * 300,
-             "\U0010FFFF\u0000"]
-    data = [t.encode() for t in texts]
-    data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
-    data += [rng.randbytes(60) for _ in range(10)]
-    cases = [[d.hex(), tokenizer.encode(d.decode("utf8", "replace")).ids] for d in data]
-    lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
-    classes = json.dumps(character_classes(), separators=(",", ":"))
-    (out / "cases.json").write_text('{"texts":[\n' + lines + '],\n"classes":' + classes + "}\n")
-    more_fixtures(out, text)
-
-
-if __name__ == "__main__":
-    main()
+    bpe_cases(out, text, rng)
+    bert_llama3_cases(out, text, random.Random(13))

@@ -33,7 +33,7 @@ const gradus_test::fixture& recorded() {
   return f;
 }
 
-// In [-0.5, 0.5); see `hashed` in make_fixtures.py.
+// In [-0.5, 0.5); see `hashed` in optimizer_fixtures.py.
 float hashed(std::uint32_t i, std::uint32_t round, std::uint32_t tensor) {
   std::uint32_t x = i + 100003 * tensor + 1000003 * round + 12345;
   x = (x ^ (x >> 16)) * 0x7FEB352Du;
