@@ -4,6 +4,19 @@
 # its kernels itself. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that
 # compiled.cpp is in.
 
+# gradus_use_pcre2(<target>): gives the target PCRE2, if it is there: by it, tokenizers read regular expressions for which
+# gradus has no code of its own.
+function(gradus_use_pcre2 target)
+  find_path(GRADUS_PCRE2_INCLUDE_DIR pcre2.h)
+  find_library(GRADUS_PCRE2_LIBRARY pcre2-8)
+  mark_as_advanced(GRADUS_PCRE2_INCLUDE_DIR GRADUS_PCRE2_LIBRARY)
+  if(GRADUS_PCRE2_INCLUDE_DIR AND GRADUS_PCRE2_LIBRARY)
+    target_compile_definitions(${target} PRIVATE GRADUS_WITH_PCRE2=1)
+    target_include_directories(${target} SYSTEM PRIVATE "${GRADUS_PCRE2_INCLUDE_DIR}")
+    target_link_libraries(${target} PRIVATE "${GRADUS_PCRE2_LIBRARY}")
+  endif()
+endfunction()
+
 if(NOT TARGET gradus_compiled)
   # A source for each part of compiled_kernels.hpp, so that all cores compile them.
   set(gradus_kernel_sources "")
@@ -22,6 +35,7 @@ if(NOT TARGET gradus_compiled)
   if(GRADUS_NLOHMANN_INCLUDE_DIR)  # without it, what reads JSON is left out
     target_include_directories(gradus_compiled SYSTEM PRIVATE "${GRADUS_NLOHMANN_INCLUDE_DIR}")
   endif()
+  gradus_use_pcre2(gradus_compiled)
   set_target_properties(gradus_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <gradus/data/text.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/gradus.hpp>
 

@@ -19,6 +19,7 @@ gradus_needs() {
       echo "ninja-build|Ninja|command -v ninja"
       echo "libcli11-dev|CLI11|gradus_has_header CLI/CLI.hpp"
       echo "nlohmann-json3-dev|nlohmann json|gradus_has_header nlohmann/json.hpp"
+      echo "libpcre2-dev|PCRE2|gradus_has_header pcre2.h"
       echo "ccache|ccache|command -v ccache" ;;
     train)
       gradus_needs build

@@ -9,10 +9,10 @@
 #include <gradus/core/philox.hpp>
 #include <gradus/core/printable.hpp>
 #include <gradus/data/labelled_texts.hpp>
-#include <gradus/data/wordpiece_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/crc32c.hpp>
 #include <gradus/io/json.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 namespace bert {
 namespace {
@@ -41,6 +41,14 @@ std::string first_row(const gr::labelled_texts& all) {
          (all.second_texts.empty() ? "" : ", second text " + shown(all.second_texts.front()));
 }
 
+// The token of a role, such as "pad": [PAD] or <pad>; RoBERTa's first and last are <s> and </s>.
+std::optional<std::int32_t> special_token(const gr::tokenizer& tokenizer, std::string role) {
+  const std::string other = role == "cls" ? "<s>" : role == "sep" ? "</s>" : "<" + role + ">";
+  for (char& c : role) c = static_cast<char>(c - 'a' + 'A');
+  const auto id = tokenizer.id_of("[" + role + "]");
+  return id ? id : tokenizer.id_of(other);
+}
+
 std::vector<std::string> numbers_below(std::size_t end) {
   std::vector<std::string> numbers;
   for (std::size_t i = 0; i < end; ++i) numbers.push_back(std::to_string(i));
@@ -49,16 +57,16 @@ std::vector<std::string> numbers_below(std::size_t end) {
 
 // The samples first .. end - 1.
 samples encoded(const gr::labelled_texts& all, std::size_t first, std::size_t end, const std::string& file,
-                const gr::wordpiece_tokenizer& tokenizer, bool training) {
+                const gr::tokenizer& tokenizer, bool training) {
   std::vector<std::int32_t> rows;
   rows.reserve((end - first) * samples::row_size);
   for (std::size_t i = first; i < end; ++i) {
     const bool pair = !all.second_texts.empty() && !all.second_texts[i].empty();
-    const gr::wordpiece_input input = pair ? tokenizer.model_input(all.texts[i], all.second_texts[i], sequence_length)
-                                           : tokenizer.model_input(all.texts[i], sequence_length);
+    const gr::model_input input = pair ? tokenizer.input(all.texts[i], all.second_texts[i], sequence_length)
+                                       : tokenizer.input(all.texts[i], sequence_length);
     const auto second = std::ranges::find(input.segments, 1) - input.segments.begin();
     rows.insert(rows.end(), input.ids.begin(), input.ids.end());
-    rows.resize((i - first + 1) * samples::row_size - 2, tokenizer.id_of("[PAD]").value_or(0));
+    rows.resize((i - first + 1) * samples::row_size - 2, special_token(tokenizer, "pad").value_or(0));
     rows.push_back(static_cast<std::int32_t>(input.ids.size()));
     rows.push_back(static_cast<std::int32_t>(second));
   }
@@ -109,7 +117,7 @@ std::string run_data::identity() const {
 }
 
 run_data read_data(const text_files& files) {
-  gr::wordpiece_tokenizer tokenizer = gr::read_wordpiece_json(files.tokenizer);
+  gr::tokenizer tokenizer = gr::read_tokenizer_json(files.tokenizer);
   if (tokenizer.vocabulary() > sizes.vocabulary)
     throw gr::error(files.tokenizer + ": has " + std::to_string(tokenizer.vocabulary()) +
                     " tokens, and this program was compiled for " + std::to_string(sizes.vocabulary));
@@ -133,16 +141,14 @@ run_data read_data(const text_files& files) {
   return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer), std::move(first)};
 }
 
-void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder) {
+void save_tokenizer(const gr::tokenizer& tokenizer, const std::filesystem::path& folder) {
   nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                   {"model_input_names", {"input_ids", "token_type_ids", "attention_mask"}},
-                                  {"model_max_length", sizes.positions},
-                                  {"cls_token", tokenizer.settings().begin},
-                                  {"sep_token", tokenizer.settings().separator},
-                                  {"unk_token", tokenizer.settings().unknown}};
-  if (tokenizer.id_of("[PAD]")) settings["pad_token"] = "[PAD]";
-  if (tokenizer.id_of("[MASK]")) settings["mask_token"] = "[MASK]";
-  gr::write_wordpiece_json(folder / "tokenizer.json", tokenizer);
+                                  {"model_max_length", sizes.positions}};
+  for (const char* role : {"cls", "sep", "unk", "pad", "mask"})
+    if (const auto id = special_token(tokenizer, role))
+      settings[std::string(role) + "_token"] = tokenizer.spelling(*id);
+  gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
   gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gradus/data/sample_batches.hpp>
-#include <gradus/data/wordpiece.hpp>
+#include <gradus/tokenizer/tokenizer.hpp>
 
 #include "config.hpp"
 #include "text_files.hpp"
@@ -47,7 +47,7 @@ class samples {
 struct run_data {
   samples train, validation;
   std::vector<std::string> labels;                   ///< names; empty: numbers
-  std::optional<gr::wordpiece_tokenizer> tokenizer;  ///< none for dummy data
+  std::optional<gr::tokenizer> tokenizer;  ///< none for dummy data
 
   std::string first = {};  ///< what was read of the first row, to be shown; empty for dummy data
 
@@ -62,7 +62,7 @@ struct run_data {
 run_data read_data(const text_files& files);
 
 /// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json.
-void save_tokenizer(const gr::wordpiece_tokenizer& tokenizer, const std::filesystem::path& folder);
+void save_tokenizer(const gr::tokenizer& tokenizer, const std::filesystem::path& folder);
 
 /// `count` sequences of random tokens with random labels, without padding; the last tenth is for validation.
 run_data dummy_data(gr::index_t count, std::uint64_t seed);

@@ -1,10 +1,9 @@
 #include "readers.hpp"
 
-#include <gradus/data/bpe.hpp>
-#include <gradus/data/text.hpp>
-#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 namespace command {
 

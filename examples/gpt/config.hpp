@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/data/text.hpp>
+#include <gradus/tokenizer/text_tokenizer.hpp>
 
 #include "../llama/model.hpp"
 #include "model.hpp"

@@ -4,10 +4,11 @@
 #include <system_error>
 
 #include <gradus/core/printable.hpp>
-#include <gradus/data/tokenizer_json.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/run/run_folder.hpp>
+#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../llama/huggingface.hpp"
 #include "model_folder.hpp"
@@ -40,8 +41,8 @@ std::string tokenizer_beside(const fs::path& model) {
   return is_there(path) ? path.string() : std::string();
 }
 
-gr::bpe_tokenizer read_model_tokenizer(const std::string& file) {
-  gr::bpe_tokenizer read = gr::read_tokenizer_json(file);
+gr::tokenizer read_model_tokenizer(const std::string& file) {
+  gr::tokenizer read = gr::read_tokenizer_json(file);
   if (read.vocabulary() > sizes.vocabulary)
     throw gr::error(file + ": has " + std::to_string(read.vocabulary()) +
                     " tokens, and the vocabulary of this program's model is " + std::to_string(sizes.vocabulary));
@@ -98,7 +99,7 @@ starting_model::starting_model(const options& o) : options_(o) {
   encoder_ = tokenizer_beside(file_);
   if (encoder_.empty()) return;
   tokenizer_ = read_model_tokenizer(encoder_);
-  if (same_tokenizer(*tokenizer_, bytes_as_bpe())) encoder_.clear();
+  if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
 }
 
 gr::dataset starting_model::open_data() const {

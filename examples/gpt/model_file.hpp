@@ -8,11 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include <gradus/data/bpe.hpp>
 #include <gradus/data/dataset.hpp>
-#include <gradus/data/text_tokenizer.hpp>
 #include <gradus/run/checkpoint.hpp>
 #include <gradus/run/model_file.hpp>
+#include <gradus/tokenizer/text_tokenizer.hpp>
 
 #include "config.hpp"
 #include "options.hpp"
@@ -58,7 +57,7 @@ void load_model(Net& net, gr::context<typename Net::device>& ctx, const std::fil
 /// The tokenizer.json in the folder of a model file; empty if there is none.
 std::string tokenizer_beside(const std::filesystem::path& model);
 /// Reads a tokenizer.json. Throws gr::error if it has more tokens than the model.
-gr::bpe_tokenizer read_model_tokenizer(const std::string& file);
+gr::tokenizer read_model_tokenizer(const std::string& file);
 /// The tokenizer in a file; bytes without one.
 gr::text_tokenizer read_text_tokenizer(const std::string& file);
 
@@ -104,11 +103,11 @@ class starting_model {
   void read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const;
 
   const options& options_;
-  std::filesystem::path file_;                  // of tensors; empty: none
-  bool huggingface_ = false;                    // whether its folder is one of Hugging Face's
-  std::string named_;                           // its name in messages
-  std::string encoder_;                         // tokenizer.json that encodes texts; empty: bytes
-  std::optional<gr::bpe_tokenizer> tokenizer_;  // beside the model
+  std::filesystem::path file_;              // of tensors; empty: none
+  bool huggingface_ = false;                // whether its folder is one of Hugging Face's
+  std::string named_;                       // its name in messages
+  std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
+  std::optional<gr::tokenizer> tokenizer_;  // beside the model
 };
 
 }  // namespace gpt

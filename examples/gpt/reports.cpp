@@ -4,7 +4,7 @@
 #include <ctime>
 #include <vector>
 
-#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/report/progress.hpp>
 

@@ -42,7 +42,7 @@ double text_data::bytes_a_token(std::size_t tokens) const {
   std::size_t bytes = 0;
   for (std::size_t part = 0; part < batches; ++part)
     for (const token t : validation.spread_batch<batch_size>(part, batches).targets)
-      bytes += files.tokenizer()->bytes_of(static_cast<gr::bpe_tokenizer::token>(t)).size();
+      bytes += files.tokenizer()->bytes_of(static_cast<gr::tokenizer::token>(t)).size();
   return static_cast<double>(bytes) / static_cast<double>(batches * batch_tokens);
 }
 

@@ -102,7 +102,7 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 /// what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::bpe_tokenizer* tokenizer = nullptr) {
+                      const gr::tokenizer* tokenizer = nullptr) {
   const gr::rope_scaling& scaling = net.settings.rope.scaling;
   nlohmann::ordered_json settings{
       {"architectures", {"LlamaForCausalLM"}},

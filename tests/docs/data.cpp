@@ -13,7 +13,7 @@
 #include <gradus/data/npy.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
-#include <gradus/data/text.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/data/tokenizer_json.hpp>
 #include <gradus/data/wordpiece_json.hpp>

@@ -185,7 +185,7 @@ TEST_CASE("a folder that is written has the tokenizer in the files that AutoToke
   const gradus_test::scratch_folder place;
   loaded<> l;
   gpt::load_huggingface(l.net, l.ctx, recorded);
-  const gr::bpe_tokenizer tokenizer =
+  const gr::tokenizer tokenizer =
       gr::read_tokenizer_json(fs::path(GRADUS_TEST_DATA) / "tokenizer" / "tokenizer.json");
   gpt::save_huggingface(l.net, place.path, &tokenizer);
   CHECK(gpt::same_tokenizer(gr::read_tokenizer_json(place.path / "tokenizer.json"), tokenizer));
@@ -194,11 +194,11 @@ TEST_CASE("a folder that is written has the tokenizer in the files that AutoToke
   CHECK(settings.at("model_max_length") == 13);
   CHECK(settings.at("eos_token") == "<|endoftext|>");
   const auto config = gr::parse_json(text_of(place.path / "config.json"), "config.json");
-  CHECK(config.at("eos_token_id") == tokenizer.added_token_id("<|endoftext|>"));
+  CHECK(config.at("eos_token_id") == tokenizer.id_of("<|endoftext|>"));
   // The tokens of a model of bytes are bytes there, too.
-  const gr::bpe_tokenizer bytes = gpt::bytes_as_bpe();
+  const gr::tokenizer bytes = gr::byte_level_tokenizer();
   gpt::save_huggingface_tokenizer(bytes, 13, place.path);
-  const gr::bpe_tokenizer read = gr::read_tokenizer_json(place.path / "tokenizer.json");
+  const gr::tokenizer read = gr::read_tokenizer_json(place.path / "tokenizer.json");
   CHECK(read.encode("a\n\xff") == std::vector<std::int32_t>{'a', '\n', 255});
   CHECK(gpt::same_tokenizer(read, bytes));
   CHECK(!gpt::same_tokenizer(read, tokenizer));

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/generate/token_window.hpp>
 
 #include "../support/counted_heap.hpp"
@@ -176,8 +176,8 @@ TEST_CASE("generate() passes on what it draws, the same for the same seed, and e
 
 TEST_CASE("generate() ends at the token that ends a text, and does not write it") {
   using model = gpt::model<gr::on<gr::cpu>, gpt::config{1, 2, 16, 8, 700}>;
-  const gr::bpe_tokenizer bpe = gr::read_tokenizer_json(std::string(GRADUS_TEST_DATA) + "/tokenizer/tokenizer.json");
-  REQUIRE(bpe.added_token_id("<|endoftext|>") == 0);
+  const gr::tokenizer bpe = gr::read_tokenizer_json(std::string(GRADUS_TEST_DATA) + "/tokenizer/tokenizer.json");
+  REQUIRE(bpe.id_of("<|endoftext|>") == 0);
   gr::stream stream;
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};

@@ -7,7 +7,7 @@
 #            only their own; cuda.hpp includes every op of gradus.hpp
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
-#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI and NVTX are included,
+#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI, NVTX and PCRE2 are included,
 #            each by one header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX,
 #            SIMD and the CUDA runtime
 set -euo pipefail
@@ -84,6 +84,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     owner["nlohmann json"] = "io"; owner["Eigen"] = "interop"
     owner["cuBLASLt"] = "gpu"; owner["CUB"] = "gpu"; owner["cuDNN"] = "gpu"
     owner["NCCL"] = "ranks"; owner["libcu++"] = "interop"; owner["NVTX"] = "gpu"; owner["MPI"] = "ranks"
+    owner["PCRE2"] = "tokenizer"
   }
   {
     from = $1 ~ /^examples\// ? "examples" : folder_of($1)
@@ -123,6 +124,7 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 ~ /^cuda\/std\//) vendor = "libcu++"
     else if ($3 ~ /^nvtx3\//) vendor = "NVTX"
     else if ($3 == "mpi.h") vendor = "MPI"
+    else if ($3 == "pcre2.h") vendor = "PCRE2"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "gpu" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only gpu/ and cuda.hpp headers include " $3)
     } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^sanitizer\/|intrin\.h$/ &&

@@ -1,7 +1,7 @@
 // Two sources that use what gradus::compiled has compiled once.
 #include <cstdio>
 #include <exception>
-#include <gradus/data/text.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/io/atomic_file.hpp>
 
 #if !GRADUS_KERNELS_COMPILED

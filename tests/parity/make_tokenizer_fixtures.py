@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes what the tests of BPE compare gradus against, computed by Hugging Face's tokenizers.
 
-    pip install tokenizers==0.23.3
+    pip install tokenizers==0.23.3 sentencepiece
     python3 tests/parity/make_tokenizer_fixtures.py [output directory]
 
-Files come out, the same on every run with the same tokenizers, but for wordpiece.json and its cases: its trainer
-breaks ties at random.
+Files come out, the same on every run with the same tokenizers, but for those of WordPiece and Unigram: their trainers
+break ties at random.
 
 train.txt        Mixed text: words of many scripts, numbers, emoji, spaces of all kinds, English contractions.
 tokenizer.json   A byte-level BPE of 700 tokens that BpeTrainer learned from train.txt, with all bytes and
@@ -13,21 +13,19 @@ tokenizer.json   A byte-level BPE of 700 tokens that BpeTrainer learned from tra
 cases.json       "texts": texts as hexadecimal bytes, some of them no UTF-8, and the ids of this tokenizer for them,
                  decoded with errors="replace"; "classes": where runs of characters of one class begin, as the pattern
                  of ByteLevel treats them: letter, number, space, other.
-llama3.json      A BPE of 600 tokens with Llama 3's pattern that BpeTrainer learned from train.txt, and five words more
-                 that no merges make, with ignore_merges and Llama 3's special tokens.
-wordpiece.json   A WordPiece of 500 tokens like BERT's that WordPieceTrainer learned from train.txt.
-bert_llama3_cases.json
-                 "llama3": texts as above, and the ids of llama3.json; "wordpiece": one text or two, the most ids, the
-                 ids and segments of wordpiece.json, and their text; "normalizers": flags of BertNormalizer, and for
-                 every 4096 code points a hash of what it makes of each, and of the words of BertPreTokenizer.
+NAME.json        A tokenizer of each family in tokenizer_families.py, learned from train.txt.
+family_cases.json
+                 Texts and pairs of them, and the ids of these tokenizers.
+part_cases.json  Each part of a pipeline alone, and its ids.
 """
 import json
 import pathlib
 import random
 import sys
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from tokenizers.trainers import BpeTrainer, WordPieceTrainer
+from tokenizers import Tokenizer, pre_tokenizers
+
+import tokenizer_families
 
 SURROGATES = range(0xD800, 0xE000)
 SCRIPTS = [(0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0x61, 0x7A), (0xDF, 0xFF), (0x3B1, 0x3C9), (0x430, 0x44F),
@@ -79,76 +77,12 @@ def break_utf8(rng, text, places):
     return bytes(data)
 
 
-def byte_level_bpe(text, vocabulary, pre_tokenizer, special_tokens=(), **options):
-    tokenizer = Tokenizer(models.BPE(**options))
-    tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator([text], BpeTrainer(
-        vocab_size=vocabulary, min_frequency=2, special_tokens=list(special_tokens),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    return tokenizer
-
-
-def train(text, vocabulary):
-    return byte_level_bpe(text, vocabulary, pre_tokenizers.ByteLevel(add_prefix_space=False), ["<|endoftext|>"])
-
-
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
-          r"\s+(?!\S)|\s+")
-# What else the texts for Llama 3 and BERT have.
+# What else the texts have.
 MORE = ["I'LL", "'S", "'ſt", "don'T", "1234567", "٣٤٥٦٧", "!\r\n\r\n", " \n \n", "\t\tx", "\u00a0y", "_name",
         "\"Quoted\"", "wonderful", " wonderful", "<|begin_of_text|>", "<|eot_id|>", "<|begin", "İstanbul",
         "straße STRASSE", "ΟΔΥΣΣΕΎΣ", "e\u0301\u0323", "\u0345\u0301a", "ậ", "ﬁ", "Ǆ", "中文字", "カﾞ", "한국어",
         "\u1112e\u0301", "[MASK]", "[CLS] [SEP", "a" * 101, "b" * 100, "\u0000\u0007\u200d\ufffd", "naïve café", "x²",
         "𝔘𝔫𝔦", "ｆｕｌｌ", "¿qué?", "don’t", "U.S.A."]
-
-
-def llama3(text, vocabulary, ignore_merges=True, words=("Ġwonderful", "Hello", "123", "1234", "!čĊčĊ")):
-    tokenizer = byte_level_bpe(text, vocabulary, pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]), ignore_merges=ignore_merges)
-    file = json.loads(tokenizer.to_str())
-    for word in words:
-        file["model"]["vocab"].setdefault(word, len(file["model"]["vocab"]))
-    tokenizer = Tokenizer.from_str(json.dumps(file))
-    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"]
-    tokenizer.add_special_tokens([AddedToken(s, normalized=False, special=True) for s in special])
-    begin = special[0]
-    tokenizer.post_processor = processors.Sequence([
-        processors.ByteLevel(trim_offsets=False),
-        processors.TemplateProcessing(single=f"{begin} $A", pair=f"{begin} $A {begin}:1 $B:1",
-                                      special_tokens=[(begin, tokenizer.token_to_id(begin))])])
-    return tokenizer
-
-
-def wordpiece(text, vocabulary, flags=(True, True, None, True)):
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(*flags)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.train_from_iterator([text], WordPieceTrainer(
-        vocab_size=vocabulary, limit_alphabet=150, show_progress=False,
-        special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(s, tokenizer.token_to_id(s)) for s in ("[CLS]", "[SEP]")])
-    return tokenizer
-
-
-def normalizer_hashes(flags):
-    """FNV-1a of the text that the normalizer makes of each code point between two letters, and of its words."""
-    normalize = normalizers.BertNormalizer(*flags).normalize_str
-    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
-    hashes = []
-    for first in range(0, 0x110000, 4096):
-        value = 14695981039346656037
-        for point in range(first, first + 4096):
-            if point not in SURROGATES:
-                text = normalize("a" + chr(point) + "b")
-                for byte in "|".join([text] + [word for word, _ in split(text)]).encode():
-                    value = (value ^ byte) * 1099511628211 % 2 ** 64
-        hashes.append(str(value))
-    return hashes
 
 
 def character_classes():
@@ -177,42 +111,73 @@ def write_object(path, **members):
     path.write_text("{" + ",\n".join(f'"{name}":{text}' for name, text in members.items()) + "}\n")
 
 
+def coded(tokenizer, texts, pairs=()):
+    """[numbers of one text or two, most ids or 0, ids, segments, what is decoded of the ids or null: the first text]."""
+    readable = [t.decode("utf8", "replace") for t in texts]
+    for some, most in [([i], 0) for i in range(len(texts))] + list(pairs):
+        if most:
+            tokenizer.enable_truncation(most)
+        code = tokenizer.encode(*[readable[i] for i in some])
+        tokenizer.no_truncation()
+        back = tokenizer.decode(code.ids, skip_special_tokens=False)
+        yield [some, most, code.ids, code.type_ids if any(code.type_ids) else [],
+               None if back == readable[some[0]] else back.encode().hex()]
+
+
 def bpe_cases(out, text, rng):
-    tokenizer = train(text, 700)
+    tokenizer = tokenizer_families.gpt2(text, 700)
     tokenizer.save(str(out / "tokenizer.json"))
     spaces = "".join(SPACES)
     data = [t.encode() for t in ("", " ", "a", "<|endoftext|>", " ".join(ODD), f"{spaces}x{spaces}", "a" * 300,
                                  "\U0010FFFF\u0000")]
     data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
     data += [rng.randbytes(60) for _ in range(10)]
-    cases = [[d.hex(), tokenizer.encode(d.decode("utf8", "replace")).ids] for d in data]
-    write_object(out / "cases.json", texts=lines(cases), classes=compact(character_classes()))
+    write_object(out / "cases.json", texts=lines([t.hex() for t in data]), cases=lines(coded(tokenizer, data)), classes=compact(character_classes()))
 
 
-def bert_llama3_cases(out, text, rng):
-    bpe, pieces = llama3(text, 600), wordpiece(text + " naive cafe running runner unaffable " * 5, 500)
-    bpe.save(str(out / "llama3.json"))
-    pieces.save(str(out / "wordpiece.json"))
-
+def family_cases(out, text, rng):
+    """A small tokenizer of each family, and its ids."""
     def some_text(size):
         return "".join(rng.choice(MORE + [" ", "\n"]) if rng.random() < 0.5 else mixed_text(rng, 8)
-                       for _ in range(size))
+                       for _ in range(size)).encode()
 
-    texts = [t.encode() for t in MORE + [some_text(n) for n in range(1, 25)]]
-    texts += [break_utf8(rng, some_text(15), 4) for _ in range(8)] + [rng.randbytes(60) for _ in range(4)]
-    coded = [[t.hex(), bpe.encode(t.decode("utf8", "replace"), add_special_tokens=False).ids] for t in texts]
-    piece_cases = []
-    for i, t in enumerate(texts):
-        pair = [t] if i % 2 == 0 else [t, rng.choice(texts)]
-        most = rng.choice([3, 4, 8, 9, 16, 30, 1000])
-        pieces.enable_truncation(most)
-        piece = pieces.encode(*[p.decode("utf8", "replace") for p in pair])
-        piece_cases.append([[p.hex() for p in pair], most, piece.ids, piece.type_ids,
-                            pieces.decode(piece.ids, skip_special_tokens=False)])
-    hashes = [[flags, normalizer_hashes(flags)] for flags in
-              [(True, True, True, True), (False, False, True, False), (False, False, False, True)]]
-    write_object(out / "bert_llama3_cases.json", llama3=lines(coded), wordpiece=lines(piece_cases),
-                 normalizers=lines(hashes))
+    texts = [t.encode() for t in MORE] + [some_text(n) for n in range(1, 12)]
+    texts += [break_utf8(rng, some_text(15).decode(), 4) for _ in range(3)] + [rng.randbytes(60) for _ in range(2)]
+    pairs = [([rng.randrange(len(texts)), rng.randrange(len(texts))], most) for most in (5, 6, 8, 9, 33, 512) for _ in range(2)]
+    cases = {}
+    for family in tokenizer_families.FAMILIES:
+        rules = {"rules": tokenizer_families.FEW_RULES} if family.__name__ in ("t5", "xlm_roberta", "albert") else {}
+        size = 500 if family.__name__ in ("llama2", "mistral", "gemma") else 400
+        # Unigram has a token for each character.
+        learned = "".join(c for c in text if ord(c) < 0x250) if rules else text
+        tokenizer = family(learned + " naive cafe running runner unaffable " * 5, size, **rules)
+        if family.__name__ == "llama3":  # words that no merges make
+            file = json.loads(tokenizer.to_str())
+            words = [w for w in ("Ġwonderful", "Hello", "123", "1234", "!čĊčĊ") if w not in file["model"]["vocab"]]
+            for added in file["added_tokens"]:
+                added["id"] += len(words)
+            for special in file["post_processor"]["processors"][1]["special_tokens"].values():
+                special["ids"] = [special["ids"][0] + len(words)]
+            file["model"]["vocab"].update({w: 400 + i for i, w in enumerate(words)})
+            tokenizer = Tokenizer.from_str(json.dumps(file))
+        tokenizer.save(str(out / f"{family.__name__}.json"), pretty=False)
+        cases[family.__name__] = lines(coded(tokenizer, texts, pairs))
+    write_object(out / "family_cases.json", texts=lines([t.hex() for t in texts]), **cases)
+
+
+def part_cases(out, rng):
+    """For each part, what its tokenizer has that the first one has not, and its ids."""
+    texts = [t.encode() for t in MORE[::3] + ["Dear s, the other, the 12 e", " <s> the<s>dear ", "ÀÉ가각ﬁ½ e\u0323\u0301", "a'tB  C\n"]]
+    texts.append(mixed_text(rng, 60).encode())
+    apart = ["|".join(t.decode()).encode() for t in texts]
+    base, entries = None, []
+    for name, tokenizer in tokenizer_families.parts(tokenizer_families.FEW_RULES):
+        file = json.loads(tokenizer.to_str())
+        base = base or file
+        entries.append([name, {k: v for k, v in file.items() if v != base[k]},
+                        list(coded(tokenizer, apart if "decoder" in name else texts))])
+    write_object(out / "part_cases.json", texts=lines([t.hex() for t in texts]), apart=lines([t.hex() for t in apart]),
+                 base=compact(base), parts=lines(entries))
 
 
 if __name__ == "__main__":
@@ -222,4 +187,5 @@ if __name__ == "__main__":
     text = mixed_text(rng, 12000)
     (out / "train.txt").write_bytes(text.encode())
     bpe_cases(out, text, rng)
-    bert_llama3_cases(out, text, random.Random(13))
+    family_cases(out, text, random.Random(13))
+    part_cases(out, random.Random(14))

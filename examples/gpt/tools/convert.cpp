@@ -7,6 +7,8 @@
 #include <string>
 #include <system_error>
 
+#include <gradus/tokenizer/bpe_trainer.hpp>
+
 #include "../../flags/flags.hpp"
 #include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
@@ -19,10 +21,10 @@ namespace {
 
 // The tokenizer in a file, or where none is named that beside the model; without one, the tokens of a model of 256 are
 // bytes.
-std::optional<gr::bpe_tokenizer> tokenizer_of(const std::string& model, std::string file) {
+std::optional<gr::tokenizer> tokenizer_of(const std::string& model, std::string file) {
   if (file.empty()) file = gpt::tokenizer_beside(model);
   if (!file.empty()) return gpt::read_model_tokenizer(file);
-  if (gpt::sizes.vocabulary == gr::byte_tokenizer::vocabulary) return gpt::bytes_as_bpe();
+  if (gpt::sizes.vocabulary == gr::byte_tokenizer::vocabulary) return gr::byte_level_tokenizer();
   return std::nullopt;
 }
 
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
     gpt::network net;
     if (flags.given("to-huggingface")) {
       gpt::load_model(net, ctx, to);
-      const std::optional<gr::bpe_tokenizer> words = tokenizer_of(to, tokenizer);
+      const std::optional<gr::tokenizer> words = tokenizer_of(to, tokenizer);
       gpt::unfinished_folder folder(out);
       save_huggingface(net, folder.path(), words ? &*words : nullptr);
       folder.finish();

@@ -93,9 +93,9 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 /// and what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::bpe_tokenizer* tokenizer = nullptr) {
+                      const gr::tokenizer* tokenizer = nullptr) {
   check_is_gpt2(C);
-  std::optional<gr::bpe_tokenizer::token> end;
+  std::optional<gr::tokenizer::token> end;
   if (tokenizer != nullptr) end = tokenizer->end_token();
   else if (C.vocabulary == 50257) end = 50256;  // GPT-2's own
   const nlohmann::ordered_json settings{

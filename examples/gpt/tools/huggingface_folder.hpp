@@ -3,7 +3,6 @@
 // and an index), tokenizer.json.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <initializer_list>
@@ -17,13 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/data/bpe.hpp>
-#include <gradus/data/text.hpp>
-#include <gradus/data/tokenizer_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/io/sharded_safetensors.hpp>
+#include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../architecture.hpp"
 #include "../model_folder.hpp"
@@ -183,43 +181,32 @@ inline constexpr const char* huggingface_type = std::is_same_v<T, float>    ? "f
                                                 : std::is_same_v<T, double> ? "float64"
                                                                             : "bfloat16";
 
-/// A tokenizer whose tokens are bytes, as a BPE without merges: what Hugging Face's tokenizers can read.
-inline gr::bpe_tokenizer bytes_as_bpe() {
-  std::vector<std::string> tokens;
-  std::array<gr::bpe_tokenizer::token, 256> byte_tokens{};
-  for (std::size_t b = 0; b < byte_tokens.size(); ++b) {
-    tokens.emplace_back(1, static_cast<char>(static_cast<unsigned char>(b)));
-    byte_tokens[b] = static_cast<gr::bpe_tokenizer::token>(b);
-  }
-  return {std::move(tokens), byte_tokens, {}};
-}
-
 /// Whether the tokens of two tokenizers are the same.
-inline bool same_tokenizer(const gr::bpe_tokenizer& a, const gr::bpe_tokenizer& b) {
+inline bool same_tokenizer(const gr::tokenizer& a, const gr::tokenizer& b) {
   return gr::tokenizer_json(a) == gr::tokenizer_json(b);
 }
 
 /// The tokens that begin and end a text, if the tokenizer has them; GPT-2's is one for both.
 struct text_ends {
-  std::optional<gr::bpe_tokenizer::token> begin, end;
-  explicit text_ends(const gr::bpe_tokenizer& tokenizer)
+  std::optional<gr::tokenizer::token> begin, end;
+  explicit text_ends(const gr::tokenizer& tokenizer)
       : begin(tokenizer.begin_token() ? tokenizer.begin_token() : tokenizer.end_token()), end(tokenizer.end_token()) {}
 };
 /// A token's id as JSON, or null.
-inline nlohmann::json json_of(std::optional<gr::bpe_tokenizer::token> id) {
+inline nlohmann::json json_of(std::optional<gr::tokenizer::token> id) {
   return id ? nlohmann::json(*id) : nlohmann::json();
 }
 
 /// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json. A text of more tokens than
 /// `context` makes it warn.
-inline void save_huggingface_tokenizer(const gr::bpe_tokenizer& tokenizer, std::size_t context,
+inline void save_huggingface_tokenizer(const gr::tokenizer& tokenizer, std::size_t context,
                                        const std::filesystem::path& folder) {
   nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                   {"clean_up_tokenization_spaces", false},
                                   {"model_max_length", context}};
   const text_ends ends(tokenizer);
-  if (ends.begin) settings["bos_token"] = tokenizer.bytes_of(*ends.begin);
-  if (ends.end) settings["eos_token"] = tokenizer.bytes_of(*ends.end);
+  if (ends.begin) settings["bos_token"] = tokenizer.spelling(*ends.begin);
+  if (ends.end) settings["eos_token"] = tokenizer.spelling(*ends.end);
   gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
   gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
 }

@@ -16,12 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/data/bpe.hpp>
-#include <gradus/data/bpe_trainer.hpp>
-#include <gradus/data/text.hpp>
 #include <gradus/data/token_shard.hpp>
-#include <gradus/data/tokenizer_json.hpp>
 #include <gradus/io/random_access_file.hpp>
+#include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../../flags/flags.hpp"
 #include "unfinished_folder.hpp"
@@ -184,12 +183,12 @@ class token_sink {
 /// Encodes texts: as bytes, or by a BPE with a separator between documents.
 class text_encoder {
  public:
-  text_encoder(const gr::bpe_tokenizer* bpe, const options& o) {
-    if (bpe == nullptr) return;
-    if (!o.separator.empty()) separator_ = bpe->added_token_id(o.separator);
+  text_encoder(const gr::tokenizer* by, const options& o) {
+    if (by == nullptr) return;
+    if (!o.separator.empty()) separator_ = by->id_of(o.separator);
     if (!o.separator.empty() && !separator_)
       throw gr::bad_flag("--separator: the tokenizer has no token '" + o.separator + "'; '' is for none");
-    encoder_.emplace(*bpe, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
+    encoder_.emplace(*by, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
   }
   void write(std::string_view text, token_sink& to) {
     if (!encoder_) to(std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
@@ -200,10 +199,10 @@ class text_encoder {
     if (separator_) to(std::span<const std::int32_t>(&*separator_, 1));
     else if (!encoder_ && !text.ends_with('\n')) write("\n", to);
   }
-  std::uint64_t broken_words() const { return encoder_ ? encoder_->broken_words() : 0; }
+  std::uint64_t broken() const { return encoder_ ? encoder_->broken() : 0; }
 
  private:
-  std::optional<gr::bpe_encoder> encoder_;
+  std::optional<gr::token_encoder> encoder_;
   std::optional<std::int32_t> separator_;
 };
 
@@ -227,12 +226,12 @@ void print_part(const char* name, const shards& part, std::size_t bytes) {
 
 int make_tokens(const options& o) {
   // Everything that can be wrong is found before anything is written.
-  std::optional<gr::bpe_tokenizer> bpe;
-  if (o.tokenizer != "bytes" && o.tokenizer != "train") bpe = gr::read_tokenizer_json(o.tokenizer);
-  if (bpe && bpe->vocabulary() > 65536)
-    throw gr::error(o.tokenizer + ": its " + std::to_string(bpe->vocabulary()) +
+  std::optional<gr::tokenizer> by;
+  if (o.tokenizer != "bytes" && o.tokenizer != "train") by = gr::read_tokenizer_json(o.tokenizer);
+  if (by && by->vocabulary() > 65536)
+    throw gr::error(o.tokenizer + ": its " + std::to_string(by->vocabulary()) +
                     " tokens do not fit into 16 bits; shards take 65536");
-  if (bpe) text_encoder(&*bpe, o);  // the separator
+  if (by) text_encoder(&*by, o);  // the separator
   if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
     throw gr::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
   std::deque<gr::random_access_file> files;
@@ -252,13 +251,13 @@ int make_tokens(const options& o) {
   if (o.tokenizer == "train") {
     gr::bpe_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
     for (const text_part& part : train) trainer.count(part.text());
-    bpe = trainer.train();
-    if (bpe->vocabulary() < o.vocabulary)
-      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", bpe->vocabulary(),
+    by = trainer.train();
+    if (by->vocabulary() < o.vocabulary)
+      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", by->vocabulary(),
                   o.vocabulary);
   }
-  if (bpe) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *bpe);
-  text_encoder encoder(bpe ? &*bpe : nullptr, o);
+  if (by) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *by);
+  text_encoder encoder(by ? &*by : nullptr, o);
   const auto bytes_of = [](const std::vector<text_part>& parts) {
     std::size_t bytes = 0;
     for (const text_part& part : parts) bytes += part.size();
@@ -270,10 +269,10 @@ int make_tokens(const options& o) {
   folder.finish();
   print_part("train", train_shards, bytes_of(train));
   if (!validation.empty()) print_part("validation", validation_shards, bytes_of(validation));
-  if (encoder.broken_words() > 0)
-    std::printf("%llu words had bytes that are no UTF-8, which were %s\n",
-                static_cast<unsigned long long>(encoder.broken_words()), o.broken == "keep" ? "kept" : "replaced");
-  std::printf("vocabulary %zu; wrote %s\n", bpe ? bpe->vocabulary() : std::size_t{256}, o.out.c_str());
+  if (encoder.broken() > 0)
+    std::printf("%llu places had bytes that are no UTF-8, which were %s\n",
+                static_cast<unsigned long long>(encoder.broken()), o.broken == "keep" ? "kept" : "replaced");
+  std::printf("vocabulary %zu; wrote %s\n", by ? by->vocabulary() : std::size_t{256}, o.out.c_str());
   return 0;
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "../io/extents.hpp"
+#include "../io/text_file.hpp"
 #include "array_file.hpp"
-#include "text.hpp"
 
 namespace gradus {
 

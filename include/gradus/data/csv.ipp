@@ -3,8 +3,8 @@
 #include <string>
 
 #include "../core/printable.hpp"
+#include "../io/text_file.hpp"
 #include "csv.hpp"
-#include "text.hpp"
 
 namespace gradus::detail {
 

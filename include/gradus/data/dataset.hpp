@@ -12,7 +12,7 @@
 #include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../io/random_access_file.hpp"
-#include "bpe.hpp"
+#include "../tokenizer/tokenizer.hpp"
 #include "dataset_files.hpp"
 #include "token_shard.hpp"
 #include "tokens.hpp"
@@ -34,7 +34,7 @@ class dataset {
   /// The number of token ids; 0 if unknown, as for shards without a tokenizer.json.
   std::size_t vocabulary() const { return vocabulary_; }
   /// Null if tokens are bytes or the tokenizer is unknown.
-  const bpe_tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  const gradus::tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   /// True if each token is a byte of a text.
   bool bytes() const { return bytes_; }
   /// Tokens of both parts.
@@ -75,7 +75,7 @@ class dataset {
   static std::vector<token_sequence> long_enough(std::vector<token_sequence> sequences, std::size_t context,
                                                  bool may_be_short);
 
-  std::optional<bpe_tokenizer> tokenizer_;
+  std::optional<gradus::tokenizer> tokenizer_;
   std::size_t vocabulary_ = 0;
   bool bytes_ = false;
   std::vector<std::shared_ptr<const random_access_file>> files_;

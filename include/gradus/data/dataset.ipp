@@ -4,9 +4,9 @@
 #include <system_error>
 #include <utility>
 
+#include "../tokenizer/tokenizer_json.hpp"
 #include "batches.hpp"
 #include "dataset.hpp"
-#include "tokenizer_json.hpp"
 
 namespace gradus {
 
@@ -155,7 +155,7 @@ template <class Token>
 token_sequence dataset::encoded(const std::vector<std::string>& paths, const std::string& name) {
   check_texts(paths);
   std::vector<Token> all;
-  bpe_encoder encoder(*tokenizer_);
+  token_encoder encoder(*tokenizer_);
   const auto begin = tokenizer_->begin_token(), end = tokenizer_->end_token();
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (i > 0 && end) all.push_back(static_cast<Token>(*end));

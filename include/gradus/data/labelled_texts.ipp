@@ -6,9 +6,9 @@
 
 #include "../core/parse_number.hpp"
 #include "../core/printable.hpp"
+#include "../tokenizer/unicode.hpp"
 #include "csv.hpp"
 #include "labelled_texts.hpp"
-#include "unicode.hpp"
 
 namespace gradus {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "text.hpp"
+#include "../io/text_file.hpp"
 #include "token_shard.hpp"
 
 namespace gradus {

@@ -15,7 +15,7 @@
 
 #include "../core/error.hpp"
 #include "../core/philox.hpp"
-#include "../data/text_tokenizer.hpp"
+#include "../tokenizer/text_tokenizer.hpp"
 #include "../memory/context.hpp"
 #include "../nn/key_value_cache.hpp"
 #include "../ops/embedding/embedding.hpp"

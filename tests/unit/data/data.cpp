@@ -6,7 +6,7 @@
 #include <fstream>
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/labelled_texts.hpp>
-#include <gradus/data/text.hpp>
+#include <gradus/io/text_file.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <gradus/data/batches.hpp>
-#include <gradus/data/bpe_trainer.hpp>
+#include <gradus/tokenizer/bpe_trainer.hpp>
 #include <gradus/data/dataset.hpp>
-#include <gradus/data/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <random>
 #include <span>
 #include <string>
@@ -86,7 +86,7 @@ TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
   const dataset data({.data = {f.text("a", a), f.text("b", b)}, .validation_data = {f.text("c", b)}, .tokenizer = json},
                      16);
   auto expected = tokenizer.encode(a);
-  expected.push_back(*tokenizer.added_token_id("<|endoftext|>"));
+  expected.push_back(*tokenizer.id_of("<|endoftext|>"));
   for (const auto t : tokenizer.encode(b)) expected.push_back(t);
   CHECK(values(data.train()[0]) == std::vector<int>(expected.begin(), expected.end()));
   CHECK_FALSE(data.bytes());
