@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <gradus/data/augment.hpp>
 #include <gradus/data/batches.hpp>
-#include <gradus/data/bpe.hpp>
-#include <gradus/data/bpe_trainer.hpp>
 #include <gradus/data/csv.hpp>
 #include <gradus/data/idx.hpp>
 #include <gradus/data/labelled_texts.hpp>
@@ -14,9 +12,9 @@
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/data/token_shard.hpp>
-#include <gradus/data/tokenizer_json.hpp>
-#include <gradus/data/wordpiece_json.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
 #include <iostream>
@@ -49,16 +47,16 @@ struct in_a_folder {  // what is read and written lies in a folder of its own
 TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   // [train]
   const gr::mapped_file book("book.txt");  // not read before it is looked at
-  const gr::bpe_tokenizer tokenizer = gr::train_bpe(book.text(), {.vocabulary = 500});
+  const gr::tokenizer tokenizer = gr::train_bpe(book.text(), {.vocabulary = 500});
   gr::write_tokenizer_json("tokenizer.json", tokenizer);
   // [/train]
   CHECK(tokenizer.vocabulary() == 500);
   {
     // [encode]
-    const gr::bpe_tokenizer there = gr::read_tokenizer_json("tokenizer.json");
+    const gr::tokenizer there = gr::read_tokenizer_json("tokenizer.json");
     const std::vector<std::int32_t> ids = there.encode("Hello <|endoftext|>");
     const std::string text = there.decode(ids);                 // "Hello <|endoftext|>"
-    const std::string_view bytes = there.bytes_of(ids.back());  // "<|endoftext|>"
+    const std::string bytes = there.bytes_of(ids.back());  // "<|endoftext|>"
     // [/encode]
     CHECK(text == "Hello <|endoftext|>");
     CHECK(bytes == "<|endoftext|>");
@@ -66,7 +64,7 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   {
     // [shards]
     gr::token_shard_writer shard("train.bin", gr::shard_layout::llm_c);
-    gr::bpe_encoder encoder(tokenizer);
+    gr::token_encoder encoder(tokenizer);
     encoder.encode(book.text(), [&](std::span<const std::int32_t> ids) {  // a few tokens at a time
       const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
       shard.write(narrow);
@@ -80,22 +78,22 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
 
 TEST_CASE_FIXTURE(in_a_folder, "tokenizers of Llama 3's kind and of BERT's are read, and texts with labels") {
   fs::copy_file(before / GRADUS_TEST_DATA / "tokenizer/llama3.json", "llama3.json");
-  fs::copy_file(before / GRADUS_TEST_DATA / "tokenizer/wordpiece.json", "bert.json");
+  fs::copy_file(before / GRADUS_TEST_DATA / "tokenizer/bert.json", "bert.json");
   gr::write_file_atomically("reviews.tsv", "a fine film\tgood\ntoo long\tbad\n");
   {
     // [llama3]
-    const gr::bpe_tokenizer llama = gr::read_tokenizer_json("llama3.json");
+    const gr::tokenizer llama = gr::read_tokenizer_json("llama3.json");
     std::vector<std::int32_t> ids = llama.encode("Hello world");
     ids.insert(ids.begin(), *llama.begin_token());  // <|begin_of_text|>
     // [/llama3]
     CHECK(llama.decode(ids) == "<|begin_of_text|>Hello world");
   }
   // [wordpiece]
-  const gr::wordpiece_tokenizer bert = gr::read_wordpiece_json("bert.json");
-  const std::vector<std::int32_t> ids = bert.encode("Running naïve");     // nothing before or after
-  const std::string text = bert.decode(ids);                              // "running naive"
-  const gr::wordpiece_input one = bert.model_input("Running", 128);       // [CLS] running [SEP], at most 128 ids
-  const gr::wordpiece_input two = bert.model_input("Who?", "Café", 128);  // [CLS] who ? [SEP] cafe [SEP]
+  const gr::tokenizer bert = gr::read_tokenizer_json("bert.json");
+  const std::vector<std::int32_t> ids = bert.encode("Running naïve");  // nothing before or after
+  const std::string text = bert.decode(ids);                           // "running naive"
+  const gr::model_input one = bert.input("Running", 128);              // [CLS] running [SEP], at most 128 ids
+  const gr::model_input two = bert.input("Who?", "Café", 128);         // [CLS] who ? [SEP] cafe [SEP]
   const std::int32_t padding = *bert.id_of("[PAD]");
   // [/wordpiece]
   CHECK(text == "running naive");
