@@ -12,7 +12,7 @@
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
 #include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/gradus.hpp>
@@ -47,7 +47,7 @@ struct in_a_folder {  // what is read and written lies in a folder of its own
 TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   // [train]
   const gr::mapped_file book("book.txt");  // not read before it is looked at
-  const gr::tokenizer tokenizer = gr::train_bpe(book.text(), {.vocabulary = 500});
+  const gr::tokenizer tokenizer = gr::train_tokenizer(book.text(), {.vocabulary = 500});
   gr::write_tokenizer_json("tokenizer.json", tokenizer);
   // [/train]
   CHECK(tokenizer.vocabulary() == 500);

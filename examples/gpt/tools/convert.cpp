@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../../llama/huggingface.hpp"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gradus/data/batches.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/data/dataset.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 #include <random>
@@ -80,7 +80,7 @@ TEST_CASE("several texts are joined behind line ends, and validation may have te
 TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
   const data_folder f;
   const std::string a = random_text(3000), b = random_text(500);
-  const auto tokenizer = gradus::train_bpe(a, {.vocabulary = 300});
+  const auto tokenizer = gradus::train_tokenizer(a, {.vocabulary = 300});
   const std::string json = (f.path / "tokenizer.json").string();
   gradus::write_tokenizer_json(json, tokenizer);
   const dataset data({.data = {f.text("a", a), f.text("b", b)}, .validation_data = {f.text("c", b)}, .tokenizer = json},
@@ -124,7 +124,7 @@ TEST_CASE("a folder of shards: those with val in their names are for validation"
   CHECK(data.vocabulary() == 0);
   CHECK_FALSE(data.bytes());
   // A share where none is for validation; and the tokenizer beside them.
-  const auto tokenizer = gradus::train_bpe(random_text(500), {.vocabulary = 270});
+  const auto tokenizer = gradus::train_tokenizer(random_text(500), {.vocabulary = 270});
   gradus::write_tokenizer_json(f.path / "s" / "tokenizer.json", tokenizer);
   fs::remove(f.path / "s" / "x_val_000000.bin");
   const dataset cut({.data = {folder}, .validation_share = 0.3}, 16);
@@ -191,7 +191,7 @@ TEST_CASE("a text in memory that is rewritten, replaced or removed is told of") 
   const data_folder f;
   const std::string a = random_text(3000), path = f.text("a", a), other = f.text("b", random_text(500));
   const std::string json = (f.path / "tokenizer.json").string();
-  gradus::write_tokenizer_json(json, gradus::train_bpe(a, {.vocabulary = 300}));
+  gradus::write_tokenizer_json(json, gradus::train_tokenizer(a, {.vocabulary = 300}));
   for (const std::string& tokenizer : {std::string(), json}) {
     f.text("a", a);
     const dataset data({.data = {path, other}, .tokenizer = tokenizer}, 16);
