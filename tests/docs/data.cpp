@@ -11,12 +11,12 @@
 #include <gradus/data/npy.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
-#include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/tokenizer_trainer.hpp>
-#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
+#include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <iostream>
 #include <numeric>
 #include <string>
@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
     // [encode]
     const gr::tokenizer there = gr::read_tokenizer_json("tokenizer.json");
     const std::vector<std::int32_t> ids = there.encode("Hello <|endoftext|>");
-    const std::string text = there.decode(ids);                 // "Hello <|endoftext|>"
+    const std::string text = there.decode(ids);            // "Hello <|endoftext|>"
     const std::string bytes = there.bytes_of(ids.back());  // "<|endoftext|>"
     // [/encode]
     CHECK(text == "Hello <|endoftext|>");
@@ -66,8 +66,7 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
     gr::token_shard_writer shard("train.bin", gr::shard_layout::llm_c);
     gr::token_encoder encoder(tokenizer);
     encoder.encode(book.text(), [&](std::span<const std::int32_t> ids) {  // a few tokens at a time
-      const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
-      shard.write(narrow);
+      shard.write(ids);
     });
     shard.commit();  // the file is there, and whole
     // [/shards]
@@ -121,8 +120,7 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
   }
   // [batches]
   const gr::token_shard first("train_000000.bin"), second("train_000001.bin");
-  const std::vector<gr::token_sequence> shards{{first.tokens(), "train_000000.bin"},
-                                               {second.tokens(), "train_000001.bin"}};
+  const std::vector<gr::token_sequence> shards{first.tokens(), second.tokens()};
   const auto parts = gr::split_sequences(shards, /*context=*/64, /*validation_share=*/0.1);
   const gr::token_windows<std::uint16_t, 64> train(parts.train, /*vocabulary=*/50257);
 

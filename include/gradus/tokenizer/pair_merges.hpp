@@ -19,9 +19,9 @@ struct symbol_word {
 
 /// Options of learn_merges().
 struct merge_training {
-  std::size_t vocabulary = 0;       ///< tokens, of which some are there at first
-  std::uint64_t min_frequency = 0;  ///< rarer pairs are not merged
-  std::string prefix = {};          ///< begins each token that continues a word
+  std::size_t vocabulary = 0;              ///< tokens, of which some are there at first
+  std::uint64_t min_frequency = 0;         ///< rarer pairs are not merged
+  std::string prefix = {};                 ///< begins each token that continues a word
   std::vector<std::string> reserved = {};  ///< texts of no token
 };
 

@@ -33,6 +33,9 @@ struct tokenizer_training {
   /// Empty: those of the kind. bpe: `<|endoftext|>`. wordpiece: `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]`, of which
   /// the second to fourth are needed. unigram: `<pad>`, `</s>`, `<unk>`, of which the last two are needed.
   std::vector<std::string> special_tokens = {};
+  /// wordpiece and unigram: the most characters that are tokens, the most frequent ones; 0: all. Texts with others have
+  /// unknown tokens, and words with others are not learned from.
+  std::size_t characters = 0;
   broken_utf8 broken = broken_utf8::keep;     ///< bpe; the others replace bytes that are not UTF-8
   word_pattern pattern = word_pattern::gpt2;  ///< bpe: how texts are split into words
   bool lowercase = true;                      ///< wordpiece: without case and accents

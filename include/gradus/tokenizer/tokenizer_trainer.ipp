@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "bert_tokenizer.hpp"
@@ -99,9 +100,9 @@ inline tokenizer untrained(const tokenizer_training& options) {
   const bool bytes = options.kind == tokenizer_kind::bpe;
   const std::size_t least = (bytes ? 256 : 1) + special.size(), most = std::size_t{1} << 24;
   if (options.vocabulary < least || options.vocabulary > most)
-    throw error(names_of(options.kind)[static_cast<std::size_t>(options.kind)] + std::string(": a vocabulary has from ") +
-                std::to_string(least) + " to " + std::to_string(most) + " tokens (" +
-                (bytes ? "256 bytes and " : "other ones and ") + std::to_string(special.size()) +
+    throw error(names_of(options.kind)[static_cast<std::size_t>(options.kind)] +
+                std::string(": a vocabulary has from ") + std::to_string(least) + " to " + std::to_string(most) +
+                " tokens (" + (bytes ? "256 bytes and " : "other ones and ") + std::to_string(special.size()) +
                 " special ones), not " + std::to_string(options.vocabulary));
   learned_tokens none;
   if (bytes)
@@ -109,11 +110,28 @@ inline tokenizer untrained(const tokenizer_training& options) {
   return assembled(options, std::move(none));
 }
 
+/// Removes words with other characters than the `most` most frequent ones.
+inline void keep_frequent_characters(std::vector<counted_word>& words, std::size_t most) {
+  const auto counts = count_characters(words);
+  std::vector<std::pair<std::string_view, std::uint64_t>> all(counts.begin(), counts.end());
+  if (all.size() <= most) return;
+  std::ranges::sort(
+      all, [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
+  std::set<std::string_view> rare;
+  for (const auto& [character, count] : std::span(all).subspan(most)) rare.insert(character);
+  std::erase_if(words, [&](const counted_word& word) {
+    bool has_rare = false;
+    unicode::for_each_character(word.first, [&](char32_t, std::string_view c) { has_rare |= rare.contains(c); });
+    return has_rare;
+  });
+}
+
 /// Throws gradus::error if these tokens, which spell single characters, are more than `room`.
 inline void check_room(std::size_t characters, std::size_t room, std::size_t special) {
   if (characters > room)
     throw error("the characters of the texts need " + std::to_string(characters) + " tokens: a vocabulary of " +
-                std::to_string(characters + special) + " at least, and not " + std::to_string(room + special));
+                std::to_string(characters + special) + " at least, and not " + std::to_string(room + special) +
+                ", or a limit to the most frequent characters");
 }
 
 /// Merges of bytes.
@@ -168,10 +186,7 @@ inline learned_tokens learn_wordpiece(const std::vector<counted_word>& words, me
 /// Pieces of words, with their scores.
 inline learned_tokens learn_unigram(const std::vector<counted_word>& words, const merge_training& options,
                                     std::size_t special) {
-  std::set<std::string_view> characters;
-  for (const auto& [text, count] : words)
-    unicode::for_each_character(text, [&](char32_t, std::string_view c) { characters.insert(c); });
-  check_room(characters.size(), options.vocabulary, special);
+  check_room(count_characters(words).size(), options.vocabulary, special);
   return {learn_pieces(words, {options.vocabulary, options.min_frequency, options.reserved})};
 }
 
@@ -191,6 +206,8 @@ GRADUS_IMPL void tokenizer_trainer::count(std::string_view text) {
 GRADUS_IMPL tokenizer tokenizer_trainer::train() const {
   std::vector<detail::counted_word> words(counts_.begin(), counts_.end());
   std::ranges::sort(words);
+  if (options_.characters > 0 && options_.kind != tokenizer_kind::bpe)
+    detail::keep_frequent_characters(words, options_.characters);
   const std::size_t special = options_.special_tokens.size();
   const detail::merge_training training{.vocabulary = options_.vocabulary - special,
                                         .min_frequency = options_.min_frequency,
@@ -198,8 +215,10 @@ GRADUS_IMPL tokenizer tokenizer_trainer::train() const {
   switch (options_.kind) {
     case tokenizer_kind::wordpiece:
       return detail::assembled(options_, detail::learn_wordpiece(words, training, special));
-    case tokenizer_kind::unigram: return detail::assembled(options_, detail::learn_unigram(words, training, special));
-    default: return detail::assembled(options_, detail::learn_bpe(words, training));
+    case tokenizer_kind::unigram:
+      return detail::assembled(options_, detail::learn_unigram(words, training, special));
+    default:
+      return detail::assembled(options_, detail::learn_bpe(words, training));
   }
 }
 

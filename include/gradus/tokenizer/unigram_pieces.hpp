@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,9 @@ namespace gradus::detail {
 
 /// A word of UTF-8, and how often it occurs.
 using counted_word = std::pair<std::string, std::uint64_t>;
+
+/// How often each character occurs in words.
+std::map<std::string, std::uint64_t, std::less<>> count_characters(const std::vector<counted_word>& words);
 
 /// Options of learn_pieces().
 struct piece_training {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <string_view>
 
@@ -117,13 +116,6 @@ class piece_trainer {
   /// Candidates, with what they cover of the texts as their first probabilities.
   void begin() {
     constexpr std::size_t most = 1'000'000;
-    std::map<std::string, std::uint64_t, std::less<>> characters;
-    for (const auto& [word, count] : words_)
-      unicode::for_each_character(word, [&](char32_t, std::string_view c) {
-        const auto place = characters.find(c);
-        if (place != characters.end()) place->second += count;
-        else characters.emplace(c, count);
-      });
     struct candidate {
       std::string_view text;
       double weight;
@@ -140,7 +132,8 @@ class piece_trainer {
       return a.weight != b.weight ? a.weight > b.weight : a.text < b.text;
     });
     parts.resize(std::min(parts.size(), most));
-    for (const auto& [text, count] : characters) pieces_.push_back({text, static_cast<double>(count), true});
+    for (const auto& [text, count] : count_characters(words_))
+      pieces_.push_back({text, static_cast<double>(count), true});
     for (const candidate& c : parts) pieces_.push_back({std::string(c.text), c.weight, false});
     double sum = 0;
     for (const piece& p : pieces_) sum += p.score;
@@ -180,8 +173,8 @@ class piece_trainer {
       for (const edge& e : edges) add(before[e.end], before[e.begin] + pieces_[e.id].score);
       for (auto e = edges.rbegin(); e != edges.rend(); ++e) add(after[e->begin], pieces_[e->id].score + after[e->end]);
       for (const edge& e : edges)
-        counts[e.id] += static_cast<double>(count) *
-                        std::exp(before[e.begin] + pieces_[e.id].score + after[e.end] - before.back());
+        counts[e.id] +=
+            static_cast<double>(count) * std::exp(before[e.begin] + pieces_[e.id].score + after[e.end] - before.back());
     }
     return counts;
   }
@@ -238,9 +231,8 @@ class piece_trainer {
     }
     std::size_t used = 0;
     for (std::size_t i = 0; i < pieces_.size(); ++i) used += pieces_[i].character || counts[i] > 0 ? 1 : 0;
-    keep_best(std::max(least, std::min(used, pieces_.size() / 4 * 3)), [&](std::size_t i) {
-      return counts[i] == 0 ? -std::numeric_limits<double>::infinity() : losses[i];
-    });
+    keep_best(std::max(least, std::min(used, pieces_.size() / 4 * 3)),
+              [&](std::size_t i) { return counts[i] == 0 ? -std::numeric_limits<double>::infinity() : losses[i]; });
     rebuild();
   }
 
@@ -267,6 +259,17 @@ class piece_trainer {
   std::vector<edge> edges_;            // of edges_of()
   std::vector<std::size_t> spelling_;  // of best_spelling()
 };
+
+GRADUS_IMPL std::map<std::string, std::uint64_t, std::less<>> count_characters(const std::vector<counted_word>& words) {
+  std::map<std::string, std::uint64_t, std::less<>> counts;
+  for (const auto& [word, count] : words)
+    unicode::for_each_character(word, [&](char32_t, std::string_view c) {
+      const auto place = counts.find(c);
+      if (place != counts.end()) place->second += count;
+      else counts.emplace(c, count);
+    });
+  return counts;
+}
 
 GRADUS_IMPL std::vector<std::pair<std::string, double>> learn_pieces(const std::vector<counted_word>& words,
                                                                      const piece_training& options) {
