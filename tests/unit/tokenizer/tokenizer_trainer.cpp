@@ -154,6 +154,36 @@ TEST_CASE("a unigram model has all characters, and the parts of words that make 
   CHECK(trained.encode("q").back() == 2);
 }
 
+TEST_CASE("texts are as probable by a unigram model as by that of Hugging Face's UnigramTrainer") {
+  std::uint32_t state = 1;
+  const auto draw = [&](std::uint32_t below) { return ((state = state * 1664525u + 1013904223u) >> 16) % below; };
+  std::string text, unseen;  // Zipf's words of syllables; and others
+  for (int i = 0; i < 2500; ++i) {
+    std::string word;
+    for (std::uint32_t left = 1 + draw(4); left > 0; --left) {
+      std::uint32_t s = draw(60);
+      s = s * s / 60;
+      word += {"bcdfghklmnprstvz"[s % 16], "aeiou"[s % 5]};
+      if (s % 3 == 0) word += 'n';
+    }
+    for (int n = i < 1500 ? 400 / (i + 1) + 1 : 0; n > 0; --n) text += word + " ";
+    if (i >= 1500) unseen += word + " ";
+  }
+  const auto trained = gradus::train_tokenizer(text, {.kind = tokenizer_kind::unigram, .vocabulary = 300});
+  const auto& pieces = std::get<gradus::token_models::unigram>(trained.parts().model).vocab;
+  double sum = 0;
+  for (std::size_t id = 3; id < pieces.size(); ++id) sum += std::exp(pieces[id].second);
+  const auto logarithm = [&](const std::string& of) {
+    double all = 0;
+    for (const token id : trained.encode(of)) all += pieces[static_cast<std::size_t>(id)].second - std::log(sum);
+    return all;
+  };
+  // Theirs are UnigramTrainer's of tokenizers 0.23.3, of the most probable spellings, with the same options. It counts a
+  // word once when it chooses candidates, which suits words that the text does not have.
+  CHECK(logarithm(text) > -35759.8);
+  CHECK(logarithm(unseen) > -11844.3 * 1.03);
+}
+
 TEST_CASE("a trained tokenizer of each kind is small enough, the same each time, and read back from its file") {
   const std::string text = gradus::read_text(GRADUS_TEST_DATA "/tokenizer/train.txt");
   for (const auto kind : {tokenizer_kind::bpe, tokenizer_kind::wordpiece, tokenizer_kind::unigram}) {
