@@ -50,7 +50,7 @@ writes_nothing 1 'the stack is limited to 200 KiB, and 256 are needed' \
   bash -c 'ulimit -S -s 200; exec "$@"' - "$tokens" --data text --out new
 
 # A BPE that is learned, and read again: the same shards.
-make_new "$tokens" --data text --out new --tokenizer train --vocabulary 280
+make_new "$tokens" --data text --out new --train 280
 has out 'vocabulary 280'
 mv new learned
 make_new "$tokens" --data text --out new --tokenizer learned/tokenizer.json
@@ -59,11 +59,37 @@ make_new "$tokens" --data first second --validation 0 --out new --tokenizer lear
 shows new/train.bin "64 65 279 66 67 198"
 make_new "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json --separator ''
 shows new/train.bin "64 65 66 67 198"
-make_new "$tokens" --data text --out new --tokenizer train --vocabulary 60000
+make_new "$tokens" --data text --out new --train 60000
 has out 'the text gave [0-9]+ tokens, not 60000'
 
+# Tokenizers of other kinds: what ends a text separates texts.
+make_new "$tokens" --data first second --validation 0 --out new --train 20 --kind unigram
+shows new/train.bin "3 4 5 1 3 6 7"
+grep -q '"type": "Unigram"' new/tokenizer.json || wrong "this is no unigram model"
+make_new "$tokens" --data first second --validation 0 --out new --train 20 --kind wordpiece
+has out 'the text gave 11 tokens, not 20'
+shows new/train.bin "5 9 3 7 10"
+
+# A tokenizer alone.
 rm -rf new
-writes_nothing 2 '--separator: with --tokenizer bytes there is no such token' \
+succeeds "$tokens" --data text --out new.json --train 30 --kind wordpiece --characters 20
+has out 'vocabulary 30; wrote new.json'
+succeeds "$tokens" --data text --validation 0 --out new --tokenizer new.json
+refuses 1 'new.json: is there already; name a new file' "$tokens" --data text --out new.json --train 60 --kind wordpiece
+rm new.json
+
+# More than 65536 tokens: 32 bits.
+for _ in 1 2; do seq 100000 199999 | tr '\n' ' '; done >numbers
+make_new "$tokens" --data numbers --validation 0 --out new --train 70000
+has out 'vocabulary 70000'
+[[ $(od -An -N8 -td4 new/train.bin | xargs) == "20240801 7" ]] || wrong "the header is $(od -An -N8 -td4 new/train.bin)"
+od -An -v -j1024 -w4 -td4 new/train.bin | awk '$1 > 65535 { ++wide } END { exit !wide }' || wrong "no token has 17 bits"
+mv new wide
+make_new "$tokens" --data numbers --validation 0 --out new --tokenizer wide/tokenizer.json
+cmp new/train.bin wide/train.bin || wrong "the shards differ"
+
+rm -rf new
+writes_nothing 2 '--separator: bytes have no such token' \
   "$tokens" --data first second --out new --separator x
 
 # Shards, with llm.c's header: 1024 bytes each.
@@ -77,7 +103,7 @@ size new/val_000000.bin 2784
 # Bytes that are no UTF-8.
 printf 'caf\351 caf\351\n' >latin
 make_new "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json
-has out '2 words had bytes that are no UTF-8, which were kept'
+has out '2 places had bytes that are no UTF-8, which were kept'
 make_new "$tokens" --data latin --validation 0 --out new --tokenizer learned/tokenizer.json --broken-utf8 replace
 has out 'which were replaced'
 
@@ -96,15 +122,25 @@ writes_nothing 2 '--layout must be nanogpt or llm.c, not numpy' "$tokens" --data
 writes_nothing 2 '--validation must be at least 0 and below 1, not 1' "$tokens" --data text --out new --validation 1
 writes_nothing 2 '--validation must be at least 0 and below 1, not nan' "$tokens" --data text --out new --validation nan
 writes_nothing 2 'give one of them' "$tokens" --data text --out new --validation 0.1 --validation-data text
-writes_nothing 2 '--vocabulary must be a whole number from 257 to 65536, not 256' \
-  "$tokens" --data text --out new --tokenizer train --vocabulary 256
-writes_nothing 2 '--vocabulary is for --tokenizer train' "$tokens" --data text --out new --vocabulary 300
+writes_nothing 2 '--train: bpe: a vocabulary has from 257 to 16777216 tokens .* not 256' \
+  "$tokens" --data text --out new --train 256
+writes_nothing 2 '--train must be a whole number from 1 to 16777216, not 0' "$tokens" --data text --out new --train 0
+writes_nothing 2 '--kind is for --train N' "$tokens" --data text --out new --kind unigram
+writes_nothing 2 '--kind must be bpe, wordpiece or unigram, not bert' "$tokens" --data text --out new --train 90 --kind bert
+writes_nothing 2 'give one of them' "$tokens" --data text --out new --train 300 --tokenizer learned/tokenizer.json
+writes_nothing 2 '--characters: a BPE starts from bytes' "$tokens" --data text --out new --train 300 --characters 9
+writes_nothing 2 '--lowercase is for --kind wordpiece' "$tokens" --data text --out new --train 300 --no-lowercase
+writes_nothing 1 'the characters of the texts need 27 tokens: a vocabulary of 30 at least' \
+  "$tokens" --data text --out new --train 20 --kind unigram
+writes_nothing 2 '--layout nanogpt has 16 bits a token' "$tokens" --data text --out new --train 70000 --layout nanogpt
+writes_nothing 2 'a tokenizer.json alone is written by --train N' "$tokens" --data text --out new.json
+writes_nothing 2 '--layout is for shards' "$tokens" --data text --out new.json --train 300 --layout llm.c
 writes_nothing 2 '--broken-utf8 must be keep or replace, not drop' "$tokens" --data text --out new --broken-utf8 drop
-writes_nothing 2 'with --tokenizer bytes, all bytes are kept' "$tokens" --data text --out new --broken-utf8 replace
+writes_nothing 2 '--broken-utf8: of bytes, all are kept' "$tokens" --data text --out new --broken-utf8 replace
 writes_nothing 2 '--shard-tokens must be a whole number from 1' "$tokens" --data text --out new --shard-tokens 0
 writes_nothing 2 "the tokenizer has no token '<pad>'" \
   "$tokens" --data text --out new --tokenizer learned/tokenizer.json --separator '<pad>'
-writes_nothing 2 'has only <.endoftext.>' "$tokens" --data text --out new --tokenizer train --separator '<pad>'
+writes_nothing 2 "the tokenizer has no token '<pad>'" "$tokens" --data text --out new --train 300 --separator '<pad>'
 writes_nothing 1 'nowhere: no such file' "$tokens" --data nowhere --out new
 writes_nothing 1 'empty: is empty' "$tokens" --data text empty --out new
 writes_nothing 1 'is a directory' "$tokens" --data . --out new

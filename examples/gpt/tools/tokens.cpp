@@ -1,4 +1,4 @@
-// Makes token shards from text: bytes, tokens of a tokenizer.json, or of a BPE that is trained on the text.
+// Makes token shards from text: bytes, tokens of a tokenizer.json, or of a tokenizer that is trained on the text.
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +19,8 @@
 #include <gradus/data/token_shard.hpp>
 #include <gradus/io/random_access_file.hpp>
 #include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../../flags/flags.hpp"
 #include "unfinished_folder.hpp"
@@ -32,46 +32,79 @@ namespace {
 
 struct options {
   std::vector<std::string> data, validation_data;
-  std::string out, tokenizer = "bytes", layout = "nanogpt", broken = "keep", separator = "<|endoftext|>";
-  std::size_t vocabulary = 4096;
+  std::string out, tokenizer = "bytes", layout, broken = "keep", separator, kind = "bpe";
+  std::size_t vocabulary = 0, characters = 0;
   double validation = 0.1;
   std::uint64_t shard_tokens = 0;
+  bool lowercase = true, default_separator = true;
 
+  bool train() const { return vocabulary > 0; }
+  bool tokenizer_alone() const { return fs::path(out).extension() == ".json"; }
   gr::broken_utf8 broken_utf8() const { return broken == "keep" ? gr::broken_utf8::keep : gr::broken_utf8::replace; }
+  gr::tokenizer_training training() const {
+    gr::tokenizer_training t{
+        .vocabulary = vocabulary, .characters = characters, .broken = broken_utf8(), .lowercase = lowercase};
+    const auto kinds = names_of(t.kind);
+    t.kind = static_cast<gr::tokenizer_kind>(std::ranges::find(kinds, kind) - kinds.begin());
+    return t;
+  }
 };
+
+/// Throws gr::bad_flag for flags that do not go together.
+void check(const options& o, const gpt::flag_table& flags) {
+  const auto only = [&](const char* flag, bool fits, const std::string& why) {
+    if (flags.given(flag) && !fits) throw gr::bad_flag("--" + std::string(flag) + why);
+  };
+  for (const char* flag : {"kind", "characters", "lowercase"}) only(flag, o.train(), " is for --train N");
+  only("characters", o.kind != "bpe", ": a BPE starts from bytes; it is for --kind wordpiece and unigram");
+  only("lowercase", o.kind == "wordpiece", " is for --kind wordpiece");
+  const bool bytes = o.tokenizer == "bytes" && !o.train();
+  only("separator", !bytes, ": bytes have no such token; a line end comes between texts");
+  if (bytes && o.broken != "keep") throw gr::bad_flag("--broken-utf8: of bytes, all are kept");
+  if (!o.tokenizer_alone()) return;
+  only("out", o.train(), ": a tokenizer.json alone is written by --train N; shards need a folder");
+  for (const char* flag : {"validation", "validation-data", "layout", "shard-tokens", "separator"})
+    only(flag, false, " is for shards; --out " + o.out + " is for a tokenizer alone");
+}
 
 /// Reads the command line. Throws gr::bad_flag; returns nothing if --help was asked for and printed.
 std::optional<options> read_options(int argc, char** argv) {
   options o;
   gpt::flag_table flags(
-      "Makes token shards from text, in the layouts of nanoGPT and llm.c.",
+      "Makes token shards from text, in the layouts of nanoGPT and llm.c; trains tokenizers.",
       {gpt::texts("data", o.data, "text files; each is a document").required(),
        gpt::named("out", o.out, "the name of a folder",
-                  "folder for the shards and tokenizer.json; it must not exist, or be empty")
+                  "folder for the shards and tokenizer.json; it must not exist, or be empty. With --train, NAME.json: "
+                  "the tokenizer alone, trained on all of the text")
            .required(),
-       gpt::text("tokenizer", o.tokenizer,
-                 "bytes; train (a BPE, learned from --data); or a tokenizer.json of GPT-2's kind"),
-       gpt::whole("vocabulary", o.vocabulary, 257, 65536,
-                  "tokens of a BPE that is trained: 256 bytes, merged ones, and <|endoftext|>"),
+       gpt::text("tokenizer", o.tokenizer, "bytes, or a tokenizer.json"),
+       gpt::whole("train", o.vocabulary, 1, std::size_t{1} << 24,
+                  "tokens of a tokenizer that is learned from --data, instead of --tokenizer")
+           .without_default(),
+       gpt::choice("kind", o.kind, {"bpe", "wordpiece", "unigram"},
+                   "of the tokenizer that is learned: as GPT-2's, BERT's or T5's"),
+       gpt::whole("characters", o.characters, 1, std::size_t{1} << 21,
+                  "wordpiece, unigram: only so many characters, the most frequent ones, are tokens (default: all)")
+           .without_default(),
+       gpt::on_off("lowercase", o.lowercase, "wordpiece: without case and accents"),
        gpt::below_1("validation", o.validation, "share of the text, from its end, for validation; 0: none"),
        gpt::texts("validation-data", o.validation_data, "text files for validation, instead of a share"),
-       gpt::choice("layout", o.layout, {"nanogpt", "llm.c"},
-                   "nanogpt (nothing but uint16 tokens) or llm.c (with its header)"),
+       gpt::choice(
+           "layout", o.layout, {"nanogpt", "llm.c"},
+           "nanogpt (nothing but uint16 tokens), the default for up to 65536 tokens, or llm.c (with its header), "
+           "which has 32 bits for larger vocabularies"),
        gpt::whole("shard-tokens", o.shard_tokens, 1, std::numeric_limits<std::int32_t>::max(),
                   "most tokens of a shard (default: one shard)")
            .without_default(),
        gpt::choice("broken-utf8", o.broken, {"keep", "replace"},
                    "keep bytes that are no UTF-8, or replace them by U+FFFD as Hugging Face does"),
-       gpt::text("separator", o.separator, "token of the tokenizer between documents; '': none")},
-      {{"validation", "validation-data", ""}});
+       gpt::text("separator", o.separator,
+                 "token of the tokenizer between documents; '': none (default: the one that ends a text, or [SEP])")},
+      {{"validation", "validation-data", ""}, {"tokenizer", "train", ""}});
   if (!flags.read(argc, argv)) return std::nullopt;
-  if (flags.given("vocabulary") && o.tokenizer != "train")
-    throw gr::bad_flag("--vocabulary is for --tokenizer train; " + o.tokenizer + " has its own");
-  if (flags.given("separator") && o.tokenizer == "bytes")
-    throw gr::bad_flag("--separator: with --tokenizer bytes there is no such token; a line end comes between texts");
-  if (o.tokenizer == "bytes" && o.broken != "keep")
-    throw gr::bad_flag("--broken-utf8: with --tokenizer bytes, all bytes are kept");
-  if (flags.given("validation-data")) o.validation = 0;
+  check(o, flags);
+  o.default_separator = !flags.given("separator");
+  if (flags.given("validation-data") || o.tokenizer_alone()) o.validation = 0;
   return o;
 }
 
@@ -120,18 +153,18 @@ std::pair<std::size_t, std::size_t> cut(const std::vector<text_part>& documents,
 /// Writes tokens into shards of a given size: NAME.bin, or NAME_000000.bin and so on.
 class shards {
  public:
-  shards(fs::path folder, std::string name, const options& o)
-      : folder_(std::move(folder)), name_(std::move(name)), options_(o) {}
+  shards(fs::path folder, std::string name, std::uint64_t shard_tokens, gr::shard_layout layout)
+      : folder_(std::move(folder)), name_(std::move(name)), shard_tokens_(shard_tokens), layout_(layout) {}
 
-  void write(std::span<const std::uint16_t> tokens) {
+  void write(std::span<const std::int32_t> tokens) {
     while (!tokens.empty()) {
       if (now_ == nullptr) next();
-      const std::uint64_t room = options_.shard_tokens == 0 ? tokens.size() : options_.shard_tokens - now_->count();
+      const std::uint64_t room = shard_tokens_ == 0 ? tokens.size() : shard_tokens_ - now_->count();
       const auto some = tokens.first(static_cast<std::size_t>(std::min<std::uint64_t>(room, tokens.size())));
       now_->write(some);
       total_ += some.size();
       tokens = tokens.subspan(some.size());
-      if (now_->count() == options_.shard_tokens) finish();
+      if (now_->count() == shard_tokens_) finish();
     }
   }
   void finish() {
@@ -144,28 +177,38 @@ class shards {
  private:
   void next() {
     char number[16] = "";
-    if (options_.shard_tokens != 0) std::snprintf(number, sizeof number, "_%06zu", files_);
+    if (shard_tokens_ != 0) std::snprintf(number, sizeof number, "_%06zu", files_);
     ++files_;
-    const auto layout = options_.layout == "llm.c" ? gr::shard_layout::llm_c : gr::shard_layout::nanogpt;
-    now_ = std::make_unique<gr::token_shard_writer>(folder_ / (name_ + number + ".bin"), layout);
+    now_ = std::make_unique<gr::token_shard_writer>(folder_ / (name_ + number + ".bin"), layout_);
   }
 
   fs::path folder_;
   std::string name_;
-  const options& options_;
+  std::uint64_t shard_tokens_;
+  gr::shard_layout layout_;
   std::unique_ptr<gr::token_shard_writer> now_;
   std::uint64_t total_ = 0;
   std::size_t files_ = 0;
 };
 
-/// Buffers 16-bit tokens for a shard.
+/// The layout of shards of a vocabulary. Throws gr::bad_flag if the one that was asked for has no room for its tokens.
+gr::shard_layout layout_for(std::size_t vocabulary, const options& o) {
+  if (vocabulary > 65536 && o.layout == "nanogpt")
+    throw gr::bad_flag("--layout nanogpt has 16 bits a token, which are too few for a vocabulary of " +
+                       std::to_string(vocabulary) + "; llm.c's has 32 where they are needed");
+  return vocabulary > 65536    ? gr::shard_layout::llm_c_32
+         : o.layout == "llm.c" ? gr::shard_layout::llm_c
+                               : gr::shard_layout::nanogpt;
+}
+
+/// Buffers tokens for a shard.
 class token_sink {
  public:
   explicit token_sink(shards& to) : to_(to) { tokens_.reserve(most); }
   template <class Token>
   void operator()(std::span<const Token> some) {
     for (const Token t : some) {
-      tokens_.push_back(static_cast<std::uint16_t>(t));
+      tokens_.push_back(t);
       if (tokens_.size() == most) flush();
     }
   }
@@ -177,17 +220,20 @@ class token_sink {
  private:
   static constexpr std::size_t most = 1 << 16;
   shards& to_;
-  std::vector<std::uint16_t> tokens_;
+  std::vector<std::int32_t> tokens_;
 };
 
-/// Encodes texts: as bytes, or by a BPE with a separator between documents.
+/// Encodes texts: as bytes, or by a tokenizer with a separator between documents.
 class text_encoder {
  public:
   text_encoder(const gr::tokenizer* by, const options& o) {
     if (by == nullptr) return;
     if (!o.separator.empty()) separator_ = by->id_of(o.separator);
-    if (!o.separator.empty() && !separator_)
+    else if (o.default_separator) separator_ = by->end_token() ? by->end_token() : by->id_of("[SEP]");
+    if (!separator_ && !o.separator.empty())
       throw gr::bad_flag("--separator: the tokenizer has no token '" + o.separator + "'; '' is for none");
+    if (!separator_ && o.default_separator && o.data.size() > 1)
+      throw gr::bad_flag("--separator is needed: the tokenizer has no token that ends a text; '' is for none");
     encoder_.emplace(*by, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
   }
   void write(std::string_view text, token_sink& to) {
@@ -227,13 +273,14 @@ void print_part(const char* name, const shards& part, std::size_t bytes) {
 int make_tokens(const options& o) {
   // Everything that can be wrong is found before anything is written.
   std::optional<gr::tokenizer> by;
-  if (o.tokenizer != "bytes" && o.tokenizer != "train") by = gr::read_tokenizer_json(o.tokenizer);
-  if (by && by->vocabulary() > 65536)
-    throw gr::error(o.tokenizer + ": its " + std::to_string(by->vocabulary()) +
-                    " tokens do not fit into 16 bits; shards take 65536");
+  std::optional<gr::tokenizer_trainer> trainer;
+  if (o.train()) try {
+      trainer.emplace(o.training());
+      by = trainer->train();  // the special tokens
+    } catch (const gr::error& e) { throw gr::bad_flag(std::string("--train: ") + e.what()); }
+  else if (o.tokenizer != "bytes") by = gr::read_tokenizer_json(o.tokenizer);
   if (by) text_encoder(&*by, o);  // the separator
-  if (o.tokenizer == "train" && !o.separator.empty() && o.separator != "<|endoftext|>")
-    throw gr::bad_flag("--separator: a tokenizer that is trained has only <|endoftext|>; '' is for none");
+  layout_for(o.train() ? o.vocabulary : by ? by->vocabulary() : 256, o);
   std::deque<gr::random_access_file> files;
   const std::vector<text_part> documents = open(o.data, files);
   std::vector<text_part> train, validation = open(o.validation_data, files);
@@ -247,15 +294,22 @@ int make_tokens(const options& o) {
   if (train.empty() || (o.validation > 0 && validation.empty()))
     throw gr::error("the text is too short for a share of " + std::to_string(o.validation) + " for validation");
 
-  gpt::unfinished_folder folder(o.out);
-  if (o.tokenizer == "train") {
-    gr::tokenizer_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
-    for (const text_part& part : train) trainer.count(part.text());
-    by = trainer.train();
+  const auto learn = [&] {
+    for (const text_part& part : train) trainer->count(part.text());
+    by = trainer->train();
     if (by->vocabulary() < o.vocabulary)
-      std::printf("the text gave %zu tokens, not %zu: no pair is left that occurs twice\n", by->vocabulary(),
+      std::printf("the text gave %zu tokens, not %zu: no more parts of words occur twice\n", by->vocabulary(),
                   o.vocabulary);
+  };
+  if (o.tokenizer_alone()) {
+    if (fs::exists(o.out)) throw gr::error(o.out + ": is there already; name a new file");
+    learn();
+    gr::write_tokenizer_json(o.out, *by);
+    std::printf("vocabulary %zu; wrote %s\n", by->vocabulary(), o.out.c_str());
+    return 0;
   }
+  gpt::unfinished_folder folder(o.out);
+  if (o.train()) learn();
   if (by) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *by);
   text_encoder encoder(by ? &*by : nullptr, o);
   const auto bytes_of = [](const std::vector<text_part>& parts) {
@@ -263,7 +317,9 @@ int make_tokens(const options& o) {
     for (const text_part& part : parts) bytes += part.size();
     return bytes;
   };
-  shards train_shards(folder.path(), "train", o), validation_shards(folder.path(), "val", o);
+  const gr::shard_layout layout = layout_for(by ? by->vocabulary() : 256, o);
+  shards train_shards(folder.path(), "train", o.shard_tokens, layout),
+      validation_shards(folder.path(), "val", o.shard_tokens, layout);
   encode(encoder, train, train_shards);
   if (!validation.empty()) encode(encoder, validation, validation_shards);
   folder.finish();
@@ -271,7 +327,8 @@ int make_tokens(const options& o) {
   if (!validation.empty()) print_part("validation", validation_shards, bytes_of(validation));
   if (encoder.broken() > 0)
     std::printf("%llu places had bytes that are no UTF-8, which were %s\n",
-                static_cast<unsigned long long>(encoder.broken()), o.broken == "keep" ? "kept" : "replaced");
+                static_cast<unsigned long long>(encoder.broken()),
+                o.broken == "keep" && by->keeps_broken() ? "kept" : "replaced");
   std::printf("vocabulary %zu; wrote %s\n", by ? by->vocabulary() : std::size_t{256}, o.out.c_str());
   return 0;
 }

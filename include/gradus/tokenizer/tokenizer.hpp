@@ -80,6 +80,9 @@ class tokenizer {
   /// The added token that ends a text, if any: `<|endoftext|>`, or the like.
   std::optional<token> end_token() const;
 
+  /// Whether it can keep bytes that are not UTF-8; else broken_utf8::keep is broken_utf8::replace.
+  bool keeps_broken() const { return byte_level_ && parts_.normalizers.empty(); }
+
   /// The tokens of a text, with nothing before or after them. For many texts, or for tokens that do not fit in memory,
   /// use a token_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
@@ -104,8 +107,6 @@ class tokenizer {
 
   void place_added_tokens();
   void normalize(std::string& text) const;
-  /// Whether bytes that are not UTF-8 can stay as they are.
-  bool keeps_broken() const { return byte_level_ && parts_.normalizers.empty(); }
   /// Calls sink(word) for what the pre-tokenizers from number `stage` on make of a piece.
   template <class Sink>
   void split(text_piece piece, std::size_t stage, const Sink& sink) const;
