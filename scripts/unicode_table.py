@@ -68,7 +68,8 @@ def properties(c):
     return (kind | is_punctuation(c) << 2 | (c != " " and clean(c) == "") << 3
             | (kind != 3 and not is_no_word(c)) << 4 | is_number(c) << 5 | (unmark(c) == "") << 6
             | (strip(c) == "" and nfd(c) == c) << 7 | (extends("a" + c) == "b") << 8
-            | (c in PREPENDED and prepends(c + "a") == "x") << 9)
+            | (c in PREPENDED and prepends(c + "a") == "x") << 9
+            | (unicode.grapheme_cluster_break(c) in ("Control", "CR", "LF")) << 10)
 
 
 def combining_class(c):
@@ -138,8 +139,8 @@ def main():
 #include <string_view>
 
 namespace gradus::detail {{""")
-    array("/// Start of each run of characters with the same properties, in order: code point times 1024, plus the bits of\n"
-          "/// unicode::property, the lowest two of which are a character_class.", "unicode_runs", runs(properties, 10))
+    array("/// Start of each run of characters with the same properties, in order: code point times 2048, plus the bits of\n"
+          "/// unicode::property, the lowest two of which are a character_class.", "unicode_runs", runs(properties, 11))
     array("/// Start of each run of characters of one canonical combining class, in order: code point times 256, plus the\n"
           "/// class.", "combining_runs", runs(combining_class, 8))
     lowered = {c: lower(c) for c in POINTS if lower(c) != c}

@@ -151,6 +151,7 @@ struct unigram {
   detail::pair_table trie_;         // node and byte: the next node
   std::vector<std::int32_t> ends_;  // the token that ends at a node; -1: none
   std::array<std::int32_t, 256> bytes_{};
+  std::vector<double> scores_;
   double unknown_score_ = 0;
 };
 
