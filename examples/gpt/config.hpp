@@ -131,7 +131,7 @@ std::string described_experts(const Config& of) {
 }
 /// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"
 inline std::string describe_model() {
-  return std::string(sizes.name) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
+  return std::string(sizes.name()) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
          ", " + counted(sizes.heads, "head") + described_experts(sizes) + ", context " + std::to_string(sizes.context) +
          ", " + precision_name;
 }

@@ -20,7 +20,7 @@
 namespace gpt {
 
 /// What tells a file's architecture, in its metadata: "gradus gpt".
-inline std::string model_mark() { return std::string("gradus ") + sizes.name; }
+inline std::string model_mark() { return std::string("gradus ") + sizes.name(); }
 
 template <class Net>
 void add_settings(const Net& net, gr::run_metadata& metadata) {
