@@ -22,7 +22,7 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
   if (name == "output.weight") return {.name = "lm_head.weight", .rows = C.vocabulary};
   if (name == "tokens.weight") return {.name = prefix + "embed_tokens.weight", .rows = C.vocabulary};
   const bool norm = name.find("norm") != name.npos || name.find(".after_") != name.npos;
-  gpt::huggingface_tensor place{.transposed = !norm, .added = norm && kind.from_one ? 1.0 : 0.0};
+  gpt::huggingface_tensor place{.name = {}, .transposed = !norm, .added = norm && kind.from_one ? 1.0 : 0.0};
   std::string theirs(name);
   const auto is_part = [&](const char* part) { return name.find(part) != name.npos; };
   const auto join = [&](const char* part, const char* all, gr::index_t from, gr::index_t of) {
