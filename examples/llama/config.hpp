@@ -43,62 +43,43 @@ struct family {
   constexpr bool mixed() const { return *experts != 0; }
 };
 
+/// What Gemmas have in common.
+constexpr family gemma(family own) {
+  own.gelu = own.from_one = own.scaled = own.tied = true;
+  own.head_size = 256;
+  return own;
+}
+/// What Gemmas from the second on have in common: windows but in one of so many layers.
+constexpr family gemma(family own, double full_every) {
+  own.branch_norms = own.query_scalar = true;
+  own.window = 4096;
+  own.full_every = full_every;
+  return gemma(own);
+}
+/// What Qwens have in common: windows that are switched on.
+constexpr family qwen(family own, bool window_from = true) {
+  own.window = 4096;
+  own.window_switch = true;
+  own.window_from = window_from;
+  return own;
+}
+
 /// The families, by numbers that config::family has.
 inline constexpr family families[] = {
     {.name = "llama", .title = "Llama", .class_name = "LlamaForCausalLM"},
     {.name = "mistral", .title = "Mistral", .class_name = "MistralForCausalLM", .window = 4096},
-    {.name = "qwen2",
-     .title = "Qwen2",
-     .class_name = "Qwen2ForCausalLM",
-     .biases = 1,
-     .window = 4096,
-     .window_switch = true,
-     .window_from = true},
-    {.name = "qwen3",
-     .title = "Qwen3",
-     .class_name = "Qwen3ForCausalLM",
-     .head_norms = true,
-     .head_size = 128,
-     .window = 4096,
-     .window_switch = true,
-     .window_from = true},
+    qwen({.name = "qwen2", .title = "Qwen2", .class_name = "Qwen2ForCausalLM", .biases = 1}),
+    qwen({.name = "qwen3", .title = "Qwen3", .class_name = "Qwen3ForCausalLM", .head_norms = true, .head_size = 128}),
     {.name = "phi3", .title = "Phi-3", .class_name = "Phi3ForCausalLM", .fused = true, .norm_eps = 1e-5},
-    {.name = "gemma",
-     .title = "Gemma",
-     .class_name = "GemmaForCausalLM",
-     .gelu = true,
-     .from_one = true,
-     .scaled = true,
-     .tied = true,
-     .head_size = 256},
-    {.name = "gemma2",
-     .title = "Gemma 2",
-     .class_name = "Gemma2ForCausalLM",
-     .branch_norms = true,
-     .gelu = true,
-     .from_one = true,
-     .scaled = true,
-     .caps_logits = true,
-     .tied = true,
-     .head_size = 256,
-     .window = 4096,
-     .full_every = 2,
-     .query_scalar = true},
-    {.name = "gemma3_text",
-     .title = "Gemma 3",
-     .class_name = "Gemma3ForCausalLM",
-     .head_norms = true,
-     .branch_norms = true,
-     .gelu = true,
-     .from_one = true,
-     .scaled = true,
-     .tied = true,
-     .head_size = 256,
-     .rope_base = 1e6,
-     .window_rope = 10000,
-     .window = 4096,
-     .full_every = 6,
-     .query_scalar = true},
+    gemma({.name = "gemma", .title = "Gemma", .class_name = "GemmaForCausalLM"}),
+    gemma({.name = "gemma2", .title = "Gemma 2", .class_name = "Gemma2ForCausalLM", .caps_logits = true}, 2),
+    gemma({.name = "gemma3_text",
+           .title = "Gemma 3",
+           .class_name = "Gemma3ForCausalLM",
+           .head_norms = true,
+           .rope_base = 1e6,
+           .window_rope = 10000},
+          6),
     {.name = "mixtral",
      .title = "Mixtral",
      .class_name = "MixtralForCausalLM",
@@ -107,15 +88,14 @@ inline constexpr family families[] = {
      .expert_parts = {"w1", "w3", "w2"},
      .norm_eps = 1e-5,
      .rope_base = 1e6},
-    {.name = "qwen3_moe",
-     .title = "Qwen3-MoE",
-     .class_name = "Qwen3MoeForCausalLM",
-     .head_norms = true,
-     .experts = "num_experts",
-     .expert_path = ".mlp.",
-     .expert_parts = {"gate_proj", "up_proj", "down_proj"},
-     .window = 4096,
-     .window_switch = true},
+    qwen({.name = "qwen3_moe",
+          .title = "Qwen3-MoE",
+          .class_name = "Qwen3MoeForCausalLM",
+          .head_norms = true,
+          .experts = "num_experts",
+          .expert_path = ".mlp.",
+          .expert_parts = {"gate_proj", "up_proj", "down_proj"}},
+         false),
 };
 
 /// The number of a family; that of no family for other names.

@@ -72,10 +72,13 @@ inline gr::index_t whole(const huggingface_config& file, const char* key, std::o
   return found.get<gr::index_t>();
 }
 
+/// transformers 5 writes Mixtral's key for all mixtures.
+inline constexpr const char* other_experts_key = "num_local_experts";
+
 /// The key that a config.json has for a size; "" if it has none.
 inline std::string key_of(const size_row& row, const family& of) {
-  if (row.size == &config::experts || (row.size == &config::experts_per_token && !of.mixed()))
-    return of.mixed() ? of.experts : "";
+  if (row.size == &config::experts) return of.experts;
+  if (row.size == &config::experts_per_token && !of.mixed()) return "";
   if (row.size == &config::hidden && std::string_view(of.expert_path) == ".mlp.") return "moe_intermediate_size";
   return row.key;
 }
@@ -95,6 +98,7 @@ inline config read_sizes(const huggingface_config& file) {
     else if (row.size == &config::biases) size = whole(file, key, 0, 0) == 1 ? 2 : kind.biases;
     else if (row.size == &config::head_size) size = whole(file, key, kind.head_size, 0);
     else if (row.size == &config::context) size = whole(file, key, 2048);
+    else if (row.size == &config::experts) size = whole(file, file.has(key) ? key : other_experts_key);
     else size = whole(file, key);
   }
   if (of.head_size * of.heads == of.width) of.head_size = 0;
@@ -242,8 +246,8 @@ inline nlohmann::ordered_json config_json(const config& of, const gr::nn::llama_
   all["tie_word_embeddings"] = of.tied == 1;
   all["head_dim"] = of.head();
   all["attention_bias"] = of.biases == 2;
-  all[kind.gelu ? "hidden_activation" : "hidden_act"] = kind.gelu ? "gelu_pytorch_tanh" : "silu";
-  if (kind.gelu) all["hidden_act"] = "gelu_pytorch_tanh";
+  all["hidden_act"] = kind.gelu ? "gelu_pytorch_tanh" : "silu";
+  if (kind.gelu) all["hidden_activation"] = all["hidden_act"];
   all["mlp_bias"] = false;
   if (std::string_view(kind.name) == "qwen3_moe") all["norm_topk_prob"] = true;
   all["pad_token_id"] = nullptr;
@@ -251,20 +255,14 @@ inline nlohmann::ordered_json config_json(const config& of, const gr::nn::llama_
   all["rope_theta"] = by.rope.base;
   if (by.window_rope > 0) all["rope_local_base_freq"] = by.window_rope;
   const gr::rope_scaling& scaling = by.rope.scaling;
-  nlohmann::ordered_json rope{{"factor", scaling.factor}};
-  const auto original = static_cast<long long>(scaling.original_context);
-  if (scaling.rule == gr::rope_rule::linear) rope["rope_type"] = "linear";
-  else if (scaling.rule == gr::rope_rule::llama3)
-    rope.update({{"rope_type", "llama3"},
-                 {"low_freq_factor", scaling.low_freq_factor},
-                 {"high_freq_factor", scaling.high_freq_factor},
-                 {"original_max_position_embeddings", original}});
-  else
-    rope.update({{"rope_type", "yarn"},
-                 {"beta_slow", scaling.low_freq_factor},
-                 {"beta_fast", scaling.high_freq_factor},
-                 {"attention_factor", scaling.amplitude},
-                 {"original_max_position_embeddings", original}});
+  const bool linear = scaling.rule == gr::rope_rule::linear, yarn = scaling.rule == gr::rope_rule::yarn;
+  nlohmann::ordered_json rope{{"rope_type", linear ? "linear" : yarn ? "yarn" : "llama3"}, {"factor", scaling.factor}};
+  if (!linear) {
+    rope[yarn ? "beta_slow" : "low_freq_factor"] = scaling.low_freq_factor;
+    rope[yarn ? "beta_fast" : "high_freq_factor"] = scaling.high_freq_factor;
+    rope["original_max_position_embeddings"] = static_cast<long long>(scaling.original_context);
+  }
+  if (yarn) rope["attention_factor"] = scaling.amplitude;
   if (scaling.factor != 1) all["rope_scaling"] = rope;
   if (kind.query_scalar) {
     all["query_pre_attn_scalar"] = std::llround(1 / (by.score_scale * by.score_scale));

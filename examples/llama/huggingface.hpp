@@ -46,7 +46,6 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
   place.name = prefix + gpt::renamed(theirs, {{".mlp.experts.gate", gate},
                                               {".mlp.experts.up", up},
                                               {".mlp.experts.down", down},
-                                              {".mlp.router", router},
                                               {".norm1.", ".input_layernorm."},
                                               {".norm2.", kind.branch_norms ? ".pre_feedforward_layernorm."
                                                                             : ".post_attention_layernorm."},
@@ -61,6 +60,7 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
                                               {".mlp.gate.", ".mlp.gate_proj."},
                                               {".mlp.up.", ".mlp.up_proj."},
                                               {".mlp.down.", ".mlp.down_proj."},
+                                              {".mlp.router", router},
                                               {"blocks.", "layers."}});
   return place;
 }
@@ -106,6 +106,9 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
   if (C.tied == 1) gpt::check_head_is_table<decltype(net.tokens.weight)>(tensors, where("tokens.weight"));
   gpt::read_huggingface(net, ctx, tensors, where, after);
   net.settings = settings;
+  if constexpr (C.experts > 0)
+    for (auto& block : net.blocks)
+      if (!block.mlp.load.value()) block.mlp.load.set(gr::zeros<float, gr::shape<C.experts>>(ctx));
 }
 
 /// Writes the model into a folder, which must be there, as save_pretrained of transformers' class and of its tokenizer do:
