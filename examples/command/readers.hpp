@@ -25,7 +25,8 @@ facts read_json_object(const std::filesystem::path& file);
 facts read_metadata(const std::filesystem::path& file);
 
 /// The sizes, by the names of their flags, and the architecture of a model of the Llama family, whose config.json this
-/// is. Its context is the longest. Throws gradus::error for what is none of the family, and for keys that are not known.
+/// is. Its context is the longest. Throws gradus::error for what is none of the family, and for keys that are not
+/// known.
 facts read_llama_sizes(const std::filesystem::path& config);
 
 /// The files of tensors that an index names. Throws gradus::error.

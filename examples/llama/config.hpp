@@ -16,7 +16,7 @@ namespace llama {
 
 namespace gr = gradus;
 
-/// What the models of one model_type of transformers have besides a Llama's parts. To add a family: a row of `families`.
+/// What the models of one model_type of transformers have besides a Llama's parts. A new family is a row of `families`.
 struct family {
   const char* name;                                             ///< model_type of a config.json; for --architecture
   const char* title;                                            ///< for a heading

@@ -72,9 +72,6 @@ inline gr::index_t whole(const huggingface_config& file, const char* key, std::o
   return found.get<gr::index_t>();
 }
 
-/// transformers 5 writes Mixtral's key for all mixtures.
-inline constexpr const char* other_experts_key = "num_local_experts";
-
 /// The key that a config.json has for a size; "" if it has none.
 inline std::string key_of(const size_row& row, const family& of) {
   if (row.size == &config::experts) return of.experts;
@@ -98,7 +95,8 @@ inline config read_sizes(const huggingface_config& file) {
     else if (row.size == &config::biases) size = whole(file, key, 0, 0) == 1 ? 2 : kind.biases;
     else if (row.size == &config::head_size) size = whole(file, key, kind.head_size, 0);
     else if (row.size == &config::context) size = whole(file, key, 2048);
-    else if (row.size == &config::experts) size = whole(file, file.has(key) ? key : other_experts_key);
+    else if (row.size == &config::experts)
+      size = whole(file, file.has(key) ? key : "num_local_experts");  // transformers 5
     else size = whole(file, key);
   }
   if (of.head_size * of.heads == of.width) of.head_size = 0;
@@ -224,7 +222,7 @@ struct description {
   config sizes;
   gr::nn::llama_settings settings;
 };
-/// Reads all of a config.json. Throws gradus::error, which names a key, if it is not known, or not one of this family's.
+/// Reads all of a config.json. Throws gradus::error, which names the key, for one that is not known or not right.
 inline description read_config(const huggingface_config& file) {
   description found{.sizes = read_sizes(file), .settings = {}};
   const family& kind = found.sizes.kind();

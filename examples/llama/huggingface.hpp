@@ -1,6 +1,6 @@
 #pragma once
-// A model of the Llama family as Hugging Face's transformers stores it (../gpt/tools/huggingface_folder.hpp). Its matrices are [out, in],
-// and ours [in, out].
+// A model of the Llama family as Hugging Face's transformers stores it (../gpt/tools/huggingface_folder.hpp). Its
+// matrices are [out, in], and ours [in, out].
 
 #include <filesystem>
 #include <string>
@@ -111,7 +111,7 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
       if (!block.mlp.load.value()) block.mlp.load.set(gr::zeros<float, gr::shape<C.experts>>(ctx));
 }
 
-/// Writes the model into a folder, which must be there, as save_pretrained of transformers' class and of its tokenizer do:
+/// Writes the model into a folder, which must be there, as save_pretrained of its class and of its tokenizer do:
 /// model.safetensors in the type that parameters are stored in, without the rows that pad the tables, config.json, and
 /// what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
