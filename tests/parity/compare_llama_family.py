@@ -170,7 +170,8 @@ def compare(case, work):
             alike == wanted)
     print(f"{'equal    ' if fine else 'DIFFERENT'} {case:13} logits {whole:.2g}, bf16 {half:.2g} (autocast's "
           f"{theirs:.2g}) of {recorded['logits'].abs().max():.2g}; gradients {gradient:.2g}; "
-          f"greedy {alike} of {wanted}; losses {losses:.2g}, {recorded['losses'][0]:.2f} to {recorded['losses'][-1]:.2f}; exported {exported:.2g}",
+          f"greedy {alike} of {wanted}; losses {losses:.2g}, {recorded['losses'][0]:.2f} to "
+          f"{recorded['losses'][-1]:.2f}; exported {exported:.2g}",
           flush=True)
     return fine
 
