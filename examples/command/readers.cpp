@@ -1,9 +1,13 @@
 #include "readers.hpp"
 
-#include <gradus/io/text_file.hpp>
+#include <set>
+
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+
+#include "../llama/config_json.hpp"
 
 namespace command {
 
@@ -27,6 +31,25 @@ facts read_json_object(const std::filesystem::path& file) {
 facts read_metadata(const std::filesystem::path& file) {
   const gr::safetensors_file from(file);
   return {from.metadata().begin(), from.metadata().end()};
+}
+
+facts read_llama_sizes(const std::filesystem::path& config) {
+  const llama::config sizes = llama::read_config(gpt::huggingface_config(config)).sizes;
+  facts all{{"architecture", sizes.name()}};
+  for (const auto& [name, size] : sizes.named()) all[name] = std::to_string(size);
+  return all;
+}
+
+std::vector<std::string> read_shards(const std::filesystem::path& index) {
+  const gpt::huggingface_config file(index);
+  const nlohmann::json map = file.value("weight_map");
+  if (!map.is_object()) file.fail("has no 'weight_map'");
+  std::set<std::string> all;
+  for (const auto& entry : map) {
+    if (!entry.is_string()) file.fail("'weight_map' must name files");
+    all.insert(entry.get<std::string>());
+  }
+  return {all.begin(), all.end()};
 }
 
 std::size_t count_tokens(const std::filesystem::path& tokenizer) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace command {
 
@@ -22,6 +23,14 @@ facts read_json_object(const std::filesystem::path& file);
 
 /// The metadata of a safetensors file. Throws gradus::error.
 facts read_metadata(const std::filesystem::path& file);
+
+/// The sizes, by the names of their flags, and the architecture of a model of the Llama family, whose config.json this
+/// is. Its context is the longest. Throws gradus::error for what is none of the family, and for keys that are not
+/// known.
+facts read_llama_sizes(const std::filesystem::path& config);
+
+/// The files of tensors that an index names. Throws gradus::error.
+std::vector<std::string> read_shards(const std::filesystem::path& index);
 
 /// The number of tokens of a tokenizer.json. Throws gradus::error.
 std::size_t count_tokens(const std::filesystem::path& tokenizer);

@@ -1,5 +1,6 @@
 #include "model_file.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <system_error>
 
@@ -26,8 +27,11 @@ gr::run_metadata check_sizes(const fs::path& path) {
                       wanted);
   };
   if (metadata.all().contains("model")) check("model", metadata.text("model"), model_mark());
-  if (metadata.all().contains("experts") && described_experts(sizes).empty())
-    check("experts", metadata.text("experts"), "none");
+  for (const llama::size_row& row : llama::size_rows)  // a size that is said here is none of this program's
+    if (const auto ours = sizes.named();
+        row.optional && metadata.all().contains(row.flag) &&
+        std::ranges::none_of(ours, [&](auto& one) { return one.first == std::string(row.flag); }))
+      check(row.flag, metadata.text(row.flag), "none");
   for (const auto& [name, size] : sizes.named()) {
     if (!metadata.all().contains(name))
       throw gr::error(path.string() + ": no model of this program: it names no " + name);

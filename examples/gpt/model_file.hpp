@@ -19,16 +19,19 @@
 namespace gpt {
 
 /// What tells a file's architecture, in its metadata: "gradus gpt".
-inline std::string model_mark() { return std::string("gradus ") + sizes.name; }
+inline std::string model_mark() { return std::string("gradus ") + sizes.name(); }
 
 template <class Net>
 void add_settings(const Net& net, gr::run_metadata& metadata) {
   for_each_setting(net, [&](const char* name, double value) { metadata.set(name, value); });
 }
-/// Throws gr::error for a setting that the metadata lacks, or that the model cannot have.
+/// A setting that the metadata lacks, as files of earlier versions do, is as in a new model. Throws gr::error for one
+/// that the model cannot have.
 template <class Net>
 void read_settings(Net& net, const gr::run_metadata& metadata) {
-  for_each_setting(net, [&](const char* name, double& value) { value = metadata.number<double>(name); });
+  for_each_setting(net, [&](const char* name, double& value) {
+    if (metadata.all().contains(name)) value = metadata.number<double>(name);
+  });
   if constexpr (requires { net.wrong_setting(); })
     if (const std::string wrong = net.wrong_setting(); !wrong.empty()) throw gr::error(wrong);
 }

@@ -63,7 +63,8 @@ refuses 1 "theirs/config.json: 'num_key_value_heads' is 4, and this program was 
   "${quick[@]}" --init theirs
 
 # gradus train says what is wrong before it compiles.
-refuses 2 'gradus train: --architecture must be gpt2 or llama, not bert' "$gradus" train --architecture bert --data text
+refuses 2 'gradus train: --architecture must be gpt2, llama, mistral, .* or qwen3_moe, not bert' \
+  "$gradus" train --architecture bert --data text
 refuses 2 'gradus train: --model llama-15m is a Llama: leave out --architecture gpt2' \
   "$gradus" train --model llama-15m --architecture gpt2 --data text
 refuses 2 'gradus train: --hidden is for --architecture llama' "$gradus" train --hidden 100 --data text

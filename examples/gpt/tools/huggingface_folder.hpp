@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,53 +26,9 @@
 
 #include "../architecture.hpp"
 #include "../model_folder.hpp"
+#include "huggingface_config.hpp"
 
 namespace gpt {
-
-/// A config.json, to compare with a model. The checks throw gradus::error, which names the file and the key.
-class huggingface_config {
- public:
-  explicit huggingface_config(const std::filesystem::path& path)
-      : huggingface_config(path.string(), gr::parse_json(gr::read_text(path), path.string())) {}
-  /// The object that a key holds.
-  huggingface_config inner(const char* key) const { return {path_ + ": " + quoted(key), value(key)}; }
-
-  /// The value of a key; null if there is none.
-  nlohmann::json value(const char* key) const { return values_.value(key, nlohmann::json()); }
-  /// The number that a key holds; `otherwise` if there is none. Without it, there must be one.
-  double number(const char* key, std::optional<double> otherwise = {}) const {
-    const auto found = value(key);
-    if (found.is_null() && otherwise) return *otherwise;
-    if (!found.is_number()) fail(quoted(key) + " is " + found.dump() + " where a number is needed");
-    return found.get<double>();
-  }
-  /// The key must be there, and have this value.
-  void check_text(const char* key, const char* wanted) const {
-    if (value(key) != wanted) fail(quoted(key) + " is " + value(key).dump() + " where \"" + wanted + "\" is needed");
-  }
-  void check_size(const char* key, gr::index_t wanted) const {
-    const auto found = value(key);
-    if (found.is_null()) fail("has no " + quoted(key));
-    if (found != wanted)
-      fail(quoted(key) + " is " + found.dump() + ", and this program was compiled for " + std::to_string(wanted));
-  }
-  /// The key must have this value; not there, it means `otherwise`, or this value, too.
-  void check_flag(const char* key, bool wanted, std::optional<bool> otherwise = {}) const {
-    const auto found = value(key);
-    if (found.is_null() ? otherwise.value_or(wanted) != wanted : found != wanted)
-      fail(quoted(key) + " is " + found.dump() + " where " + (wanted ? "true" : "false") + " is needed");
-  }
-  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path_ + ": " + what); }
-  static std::string quoted(const char* key) { return "'" + std::string(key) + "'"; }
-
- private:
-  huggingface_config(std::string path, nlohmann::json values) : path_(std::move(path)), values_(std::move(values)) {
-    if (!values_.is_object()) fail("is not a JSON object");
-  }
-
-  std::string path_;
-  nlohmann::json values_;
-};
 
 /// Rejects tensors whose name is not in `known`, which this model does not have, such as further layers. `what` names
 /// the model.
@@ -95,12 +52,23 @@ inline std::string renamed(std::string name,
 /// Where a folder has a parameter of ours.
 struct huggingface_tensor {
   std::string name;
-  gr::index_t rows = 0;     ///< of a table that we pad; 0: all of the parameter's
-  bool transposed = false;  ///< a matrix [out, in], which lies as [in, out] here
+  gr::index_t rows = 0;          ///< of a table that we pad; 0: all of the parameter's
+  bool transposed = false;       ///< a matrix [out, in], which lies as [in, out] here
+  double added = 0;              ///< to their numbers, for ours
+  gr::index_t from = 0, of = 0;  ///< the parameter is the rows from `from` on of a tensor of `of` rows; 0: all of it
+  gr::index_t count =
+      0;  ///< of tensors, one for each of the parameter's first axis, '#' in the name its number; 0: one
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (gr::index_t i = 0; i < std::max<gr::index_t>(count, 1); ++i)
+      all.push_back(count == 0 ? name : renamed(name, {{"#", std::to_string(i)}}));
+    return all;
+  }
+  /// The shape of the parameter's part of a tensor.
   template <class Shape>
   std::vector<std::size_t> shape() const {
-    std::vector<std::size_t> all(Shape::extents.begin(), Shape::extents.end());
+    std::vector<std::size_t> all(Shape::extents.begin() + (count > 0 ? 1 : 0), Shape::extents.end());
     if (rows > 0) all[0] = rows;
     if (transposed) std::ranges::reverse(all);
     return all;
@@ -122,10 +90,24 @@ template <class P>
 std::vector<typename P::value_type> read_huggingface(gr::sharded_safetensors& tensors, const huggingface_tensor& from) {
   using T = typename P::value_type;
   const auto shape = from.shape<typename P::shape>();
-  std::vector<T> values = tensors.file_of(from.name).template read_as<T>(from.name, shape);
-  if (from.transposed) values = transposed<T>(values, shape[0]);
-  values.resize(P::shape::size);
-  return values;
+  auto stored = shape;
+  if (from.of > 0) stored[0] = from.of;
+  std::vector<T> all;
+  for (const std::string& name : from.names()) {
+    std::vector<T> values = tensors.file_of(name).template read_as<T>(name, stored);
+    if (from.of > 0) {
+      const std::size_t row = values.size() / from.of;
+      values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(from.from * row));
+      values.resize(shape[0] * row);
+    }
+    if (from.transposed) values = transposed<T>(values, shape[0]);
+    if (from.added != 0)
+      for (T& x : values) x = static_cast<T>(static_cast<double>(x) + from.added);
+    if (from.count == 0) all = std::move(values);
+    else all.insert(all.end(), values.begin(), values.end());
+  }
+  all.resize(P::shape::size);
+  return all;
 }
 /// Fills a model from the tensors of a folder: `where(name)` is the huggingface_tensor of our parameter `name`; one
 /// without a name leaves the parameter as it is. The model is as it was until all of the folder has been read once.
@@ -156,21 +138,43 @@ void check_head_is_table(gr::sharded_safetensors& tensors, const huggingface_ten
 /// Writes the parameters of a model where read_huggingface() finds them. Throws gradus::error.
 template <class Net, class Where>
 void write_huggingface(const Net& net, const std::filesystem::path& path, const Where& where) {
+  using T = typename gr::model_traits<Net>::value_type;
   gr::safetensors_writer file;
   file.set_metadata("format", "pt");
-  std::vector<std::shared_ptr<const void>> kept;  // until the file is written
-  gr::for_each_param(net, [&]<class P>(std::string_view name, const P& p) {
-    using T = typename P::value_type;
-    const huggingface_tensor to = where(name);
-    const auto shape = to.shape<typename P::shape>();
-    std::span<const T> values = p.value().values();
-    if (to.rows > 0) values = values.first(shape.front() * shape.back());
-    if (to.transposed) {
-      const auto turned = std::make_shared<const std::vector<T>>(transposed(values, shape.back()));
-      kept.push_back(turned);
-      values = *turned;
+  std::vector<std::shared_ptr<const std::vector<T>>> kept;  // until the file is written
+  std::map<std::string, std::pair<std::vector<T>, std::size_t>>
+      joined;  // of several parameters, and rows that are there
+  const auto add = [&](const std::string& name, const std::vector<std::size_t>& shape, std::vector<T> values) {
+    kept.push_back(std::make_shared<const std::vector<T>>(std::move(values)));
+    file.add(name, std::span<const std::size_t>(shape), std::span<const T>(*kept.back()));
+  };
+  gr::for_each_param(net, [&]<class P>(std::string_view ours, const P& p) {
+    const huggingface_tensor to = where(ours);
+    auto shape = to.shape<typename P::shape>();
+    const std::span<const T> all = p.value().values();
+    if (!to.transposed && to.added == 0 && to.of == 0 && to.count == 0) {
+      const std::size_t rows = to.rows > 0 ? to.rows : P::shape::extents[0];
+      file.add(to.name, std::span<const std::size_t>(shape), all.first(rows * (all.size() / P::shape::extents[0])));
+      return;
     }
-    file.add(to.name, shape, values);
+    const std::size_t size = all.size() / std::max<gr::index_t>(to.count, 1);
+    for (std::size_t i = 0; const std::string& name : to.names()) {
+      const std::span<const T> part = all.subspan(size * i++, size);
+      std::vector<T> values = to.transposed ? transposed(part, shape.back()) : std::vector<T>(part.begin(), part.end());
+      if (to.added != 0)
+        for (T& x : values) x = static_cast<T>(static_cast<double>(x) - to.added);
+      if (to.of == 0) {
+        add(name, shape, std::move(values));
+        continue;
+      }
+      auto& [rows, there] = joined[name];
+      const std::size_t row = size / shape[0];
+      rows.resize(to.of * row);
+      std::ranges::copy(values, rows.begin() + static_cast<std::ptrdiff_t>(to.from * row));
+      there += shape[0];
+      shape[0] = to.of;
+      if (there == to.of) add(name, shape, std::move(rows));
+    }
   });
   file.write(path);
 }
