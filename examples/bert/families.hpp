@@ -332,7 +332,7 @@ inline description describe(const std::filesystem::path& folder, bool embeds) {
         std::ranges::find(required_values, key, [](const auto& r) { return std::string_view(r.first); });
     if (required == std::end(required_values))
       file.fail(key, ", a setting that is not known of a " + files.classes + " and could change its numbers");
-    if (value.dump() != required->second) file.fail(key, " where " + required->second + " is needed");
+    if (value.dump() != required->second) file.fail(key, std::string(" where ") + required->second + " is needed");
   }
   if (embeds) read_pooling(folder, d.settings);
   return d;
@@ -351,7 +351,7 @@ inline void check_compiled_for(const config& compiled, const description& found,
   check(files.activation, found.sizes.activation == compiled.activation,
         activation_names[static_cast<std::size_t>(compiled.activation)]);
   check("pad_token_id", found.sizes.first_position == compiled.first_position,
-        std::to_string(compiled.first_position) + ", minus 1");
+        std::to_string(std::max<gr::index_t>(compiled.first_position, 1) - 1));
 }
 
 /// The config.json of a model, as transformers writes it. `type` is that of its parameters.

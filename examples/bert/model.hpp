@@ -93,7 +93,8 @@ struct model {
     };
     auto embedded = gr::dropout(norm(sum()), dropout);
     auto x = [&] {
-      if constexpr (C.embedding > 0) return projection(std::move(embedded));
+      if constexpr (C.embedding > 0)  // in the type of the residual stream
+        return gr::cast<gr::value_of_t<decltype(embedded)>>(projection(embedded));
       else return embedded;
     }();
     const gr::attention_options<device> options{.dropout = dropout, .key_lengths = batch.lengths};
