@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gradus/core/extent.hpp>
@@ -83,6 +84,25 @@ struct config {
   /// Tokens of the longest sequence.
   constexpr gr::index_t longest() const { return positions - first_position; }
 };
+
+/// Numbers of a config that are flags, too.
+inline constexpr std::array<std::pair<const char*, gr::index_t config::*>, 10> size_flags{
+    {{"layers", &config::layers},
+     {"heads", &config::heads},
+     {"width", &config::width},
+     {"hidden", &config::hidden},
+     {"positions", &config::positions},
+     {"vocabulary", &config::vocabulary},
+     {"segments", &config::segments},
+     {"first-position", &config::first_position},
+     {"embedding", &config::embedding},
+     {"labels", &config::labels}}};
+/// The kinds of a config, which are flags, too: names and values.
+inline std::array<std::pair<const char*, const char*>, 3> kind_flags(const config& c) {
+  return {{{"family", facts_of(c.family).flag},
+           {"task", task_names[static_cast<std::size_t>(c.task)]},
+           {"activation", activation_names[static_cast<std::size_t>(c.activation)]}}};
+}
 
 /// What a model keeps besides its weights, known at run time.
 struct settings {
