@@ -64,13 +64,13 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
 
  private:
   static constexpr gr::index_t rows = C.texts() * Batch;
-  using label = std::conditional_t<C.scores(), float, std::int32_t>;
+  using label_type = std::conditional_t<C.scores(), float, std::int32_t>;
   // A micro-batch.
   struct slot {
     sequences<D, rows, Time> batch;
-    gr::tensor<label, gr::shape<Batch>, D> labels;
+    gr::tensor<label_type, gr::shape<Batch>, D> labels;
     gr::staging_buffer<std::int32_t, D> numbers;  // tokens, lengths
-    gr::staging_buffer<label, D> host_labels;
+    gr::staging_buffer<label_type, D> host_labels;
     gr::staging_buffer<std::uint8_t, D> segments;
     constexpr explicit slot(gr::context<D>& ctx)
         : batch(ctx),

@@ -6,6 +6,8 @@
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
 
+#include "../bert/families.hpp"
+
 namespace command {
 
 namespace gr = gradus;
@@ -28,6 +30,10 @@ facts read_json_object(const std::filesystem::path& file) {
 facts read_metadata(const std::filesystem::path& file) {
   const gr::safetensors_file from(file);
   return {from.metadata().begin(), from.metadata().end()};
+}
+
+bert::description read_encoder(const std::filesystem::path& folder, bool embeds) {
+  return bert::describe(folder, embeds);
 }
 
 std::size_t count_tokens(const std::filesystem::path& tokenizer) {

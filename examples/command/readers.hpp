@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "../bert/architecture.hpp"
+
 namespace command {
 
 /// Names and values, as text.
@@ -22,6 +24,9 @@ facts read_json_object(const std::filesystem::path& file);
 
 /// The metadata of a safetensors file. Throws gradus::error.
 facts read_metadata(const std::filesystem::path& file);
+
+/// What a folder of Hugging Face's says of an encoder, or of one that `embeds`. Throws gradus::error.
+bert::description read_encoder(const std::filesystem::path& folder, bool embeds);
 
 /// The number of tokens of a tokenizer.json. Throws gradus::error.
 std::size_t count_tokens(const std::filesystem::path& tokenizer);
