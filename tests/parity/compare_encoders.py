@@ -67,10 +67,11 @@ def compare_embeddings(folder, tokenizer, texts, work):
 
 def curve_of_gradus(name, work, *flags):
     shutil.rmtree(work / name, ignore_errors=True)
-    train("--data", work / "train.tsv", "--validation-data", work / "valid.tsv", "--steps", STEPS, "--eval-every", EVERY,
-          "--batch", BATCH, "--length", LENGTH, "--lr", RATE, "--warmup", WARMUP, "--out", work / name, *flags)
+    train("--data", work / "train.tsv", "--validation-data", work / "valid.tsv", "--steps", STEPS,
+          "--eval-every", EVERY, "--batch", BATCH, "--length", LENGTH, "--lr", RATE, "--warmup", WARMUP,
+          "--out", work / name, *flags)
     logged = [json.loads(line) for line in (work / name / "log.jsonl").read_text().splitlines()]
-    return [(row["validation_loss"], row["accuracy"]) for row in logged if "accuracy" in row]
+    return [(row["validation"], row["accuracy"]) for row in logged if "accuracy" in row]
 
 
 def curve_of_transformers(folder, tokenizer, rows, judged):
@@ -78,8 +79,11 @@ def curve_of_transformers(folder, tokenizer, rows, judged):
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
     optimizer = torch.optim.AdamW(by_rank(model.parameters(), 0.01), lr=RATE)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(WARMUP * STEPS), STEPS)
-    labels_of = lambda some: torch.tensor([int(testament == "old") for _, testament in some])
     curve, order = [], []
+
+    def labels_of(some):
+        return torch.tensor([int(testament == "old") for _, testament in some])
+
     for step in range(1, STEPS + 1):
         if len(order) < BATCH:
             order = torch.randperm(len(rows)).tolist()
@@ -93,7 +97,8 @@ def curve_of_transformers(folder, tokenizer, rows, judged):
         optimizer.zero_grad()
         if step % EVERY == 0:
             with torch.no_grad():
-                logits = torch.cat([model.eval()(**b).logits for b in batches(tokenizer, [t for t, _ in judged], LENGTH)])
+                logits = torch.cat([model.eval()(**inputs).logits
+                                    for inputs in batches(tokenizer, [text for text, _ in judged], LENGTH)])
             labels = labels_of(judged)
             curve.append((F.cross_entropy(logits, labels).item(), (logits.argmax(1) == labels).float().mean().item()))
     return curve
@@ -118,7 +123,7 @@ def main():
               "transformers": curve_of_transformers(folder, tokenizer, learned, judged)}
     print("validation loss and accuracy\nstep" + "".join(f"{name:>22}" for name in curves))
     for i, points in enumerate(zip(*curves.values())):
-        print(f"{(i + 1) * EVERY:4}" + "".join(f"{loss:14.4f}  {accuracy:.4f}" for loss, accuracy in points), flush=True)
+        print(f"{(i + 1) * EVERY:4}" + "".join(f"{loss:14.4f}  {accuracy:.4f}" for loss, accuracy in points))
     return 0 if fine and curves["gradus"][-1][0] < curves["from random weights"][-1][0] else 1
 
 

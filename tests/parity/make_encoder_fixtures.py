@@ -31,8 +31,8 @@ DISTILBERT = {"n_layers": 2, "n_heads": 2, "dim": 14, "hidden_dim": 18, "vocab_s
 # Folder: family, task, options of its config.
 FAMILIES = {
     "roberta": ("Roberta", "classes", {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "num_labels": 3}),
-    "xlm_roberta": ("XLMRoberta", "regression", {**BERT, "type_vocab_size": 1, "layer_norm_eps": 3e-3, "pad_token_id": 3,
-                                                 "num_labels": 1, "hidden_act": "silu"}),
+    "xlm_roberta": ("XLMRoberta", "regression", {**BERT, "type_vocab_size": 1, "layer_norm_eps": 3e-3,
+                                                 "pad_token_id": 3, "num_labels": 1, "hidden_act": "silu"}),
     "distilbert": ("DistilBert", "classes", {**DISTILBERT, "num_labels": 2}),
     "albert": ("Albert", "classes", {**BERT, "embedding_size": 7, "hidden_act": "gelu_new", "num_labels": 3,
                                      "classifier_dropout_prob": 0.0}),
