@@ -9,6 +9,8 @@
 
 #include "../llama/config_json.hpp"
 
+#include "../bert/families.hpp"
+
 namespace command {
 
 namespace gr = gradus;
@@ -50,10 +52,12 @@ std::vector<std::string> read_shards(const std::filesystem::path& index) {
     all.insert(entry.get<std::string>());
   }
   return {all.begin(), all.end()};
-}
+  bert::description read_encoder(const std::filesystem::path& folder, bool embeds) {
+    return bert::describe(folder, embeds);
+  }
 
-std::size_t count_tokens(const std::filesystem::path& tokenizer) {
-  return gr::read_tokenizer_json(tokenizer).vocabulary();
-}
+  std::size_t count_tokens(const std::filesystem::path& tokenizer) {
+    return gr::read_tokenizer_json(tokenizer).vocabulary();
+  }
 
 }  // namespace command

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../bert/architecture.hpp"
+
 namespace command {
 
 /// Names and values, as text.
@@ -31,6 +33,9 @@ facts read_llama_sizes(const std::filesystem::path& config);
 
 /// The files of tensors that an index names. Throws gradus::error.
 std::vector<std::string> read_shards(const std::filesystem::path& index);
+
+/// What a folder of Hugging Face's says of an encoder, or of one that `embeds`. Throws gradus::error.
+bert::description read_encoder(const std::filesystem::path& folder, bool embeds);
 
 /// The number of tokens of a tokenizer.json. Throws gradus::error.
 std::size_t count_tokens(const std::filesystem::path& tokenizer);

@@ -9,8 +9,8 @@
 
 #include <gradus/core/error.hpp>
 #include <gradus/core/extent.hpp>
-#include <gradus/data/text.hpp>
 #include <gradus/io/json.hpp>
+#include <gradus/io/text_file.hpp>
 
 namespace gpt {
 
