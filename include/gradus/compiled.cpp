@@ -26,6 +26,7 @@
 #include "data/words.ipp"
 #include "io/atomic_file.ipp"
 #include "io/config_file.ipp"
+#include "io/gguf.ipp"
 #include "io/mapped_file.ipp"
 #include "io/random_access_file.ipp"
 #include "memory/diagnostics.ipp"
