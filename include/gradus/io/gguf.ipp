@@ -106,22 +106,22 @@ GRADUS_IMPL const gguf_type& gguf_type_named(std::string_view name) {
 }
 
 template <class T>
-void append(std::string& to, const T& value) {
+void append_gguf(std::string& to, const T& value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
-GRADUS_IMPL void append(std::string& to, const std::string& text) {
-  append(to, static_cast<std::uint64_t>(text.size()));
+GRADUS_IMPL void append_gguf(std::string& to, const std::string& text) {
+  append_gguf(to, static_cast<std::uint64_t>(text.size()));
   to.append(text);
 }
-GRADUS_IMPL void append(std::string& to, bool truth) { to.push_back(truth ? '\1' : '\0'); }
-GRADUS_IMPL void append(std::string&, std::monostate) {}
-GRADUS_IMPL void append(std::string& to, const gguf_list& list) {
-  append(to, static_cast<std::uint32_t>(list.index()));
+GRADUS_IMPL void append_gguf(std::string& to, bool truth) { to.push_back(truth ? '\1' : '\0'); }
+GRADUS_IMPL void append_gguf(std::string&, std::monostate) {}
+GRADUS_IMPL void append_gguf(std::string& to, const gguf_list& list) {
+  append_gguf(to, static_cast<std::uint32_t>(list.index()));
   std::visit(
       [&]<class Values>(const Values& values) {
         if constexpr (!std::is_same_v<Values, std::monostate>) {
-          append(to, static_cast<std::uint64_t>(values.size()));
-          for (const auto& value : values) append(to, value);
+          append_gguf(to, static_cast<std::uint64_t>(values.size()));
+          for (const auto& value : values) append_gguf(to, value);
         }
       },
       list);
@@ -137,14 +137,14 @@ GRADUS_IMPL std::string gguf_bytes(std::string_view dtype, std::span<const float
       float largest = 0;
       for (const float x : values.first(32)) largest = std::max(largest, std::abs(x));
       const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
-      append(to, f16(scale).bits);
-      for (const float x : values.first(32)) append(to, static_cast<std::int8_t>(std::round(x * inverse)));
+      append_gguf(to, f16(scale).bits);
+      for (const float x : values.first(32)) append_gguf(to, static_cast<std::int8_t>(std::round(x * inverse)));
     }
   } else if (dtype == "F32") {
     to.assign(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   } else {
     const bool half = dtype == "F16";
-    for (const float x : values) append(to, half ? f16(x).bits : bf16(x).bits);
+    for (const float x : values) append_gguf(to, half ? f16(x).bits : bf16(x).bits);
   }
   return to;
 }
@@ -337,15 +337,15 @@ GRADUS_IMPL void gguf_writer::add(const std::string& name, const std::string& dt
 }
 
 GRADUS_IMPL void gguf_writer::write(const std::filesystem::path& path) const {
-  using detail::append;
+  using detail::append_gguf;
   std::string head = "GGUF";
-  append(head, std::uint32_t{3});
-  append(head, static_cast<std::uint64_t>(parts_.size()));
-  append(head, static_cast<std::uint64_t>(metadata_.size()));
+  append_gguf(head, std::uint32_t{3});
+  append_gguf(head, static_cast<std::uint64_t>(parts_.size()));
+  append_gguf(head, static_cast<std::uint64_t>(metadata_.size()));
   for (const auto& [key, value] : metadata_) {
-    append(head, key);
-    append(head, static_cast<std::uint32_t>(value.index()));
-    std::visit([&](const auto& v) { append(head, v); }, value);
+    append_gguf(head, key);
+    append_gguf(head, static_cast<std::uint32_t>(value.index()));
+    std::visit([&](const auto& v) { append_gguf(head, v); }, value);
   }
   std::uint64_t at = 0;
   std::vector<std::size_t> counts;
@@ -355,11 +355,11 @@ GRADUS_IMPL void gguf_writer::write(const std::filesystem::path& path) const {
     if (!detail::multiply_fits(p.shape, 1, count) || !detail::multiply_fits(count, type.bytes, ignored))
       throw error("gguf: '" + p.name + "': a tensor this large cannot exist");
     counts.push_back(count);
-    append(head, p.name);
-    append(head, static_cast<std::uint32_t>(p.shape.size()));
-    for (std::size_t i = p.shape.size(); i-- > 0;) append(head, static_cast<std::uint64_t>(p.shape[i]));
-    append(head, type.number);
-    append(head, at);
+    append_gguf(head, p.name);
+    append_gguf(head, static_cast<std::uint32_t>(p.shape.size()));
+    for (std::size_t i = p.shape.size(); i-- > 0;) append_gguf(head, static_cast<std::uint64_t>(p.shape[i]));
+    append_gguf(head, type.number);
+    append_gguf(head, at);
     at = detail::aligned_up(at + count / type.values * type.bytes, detail::gguf_alignment);
   }
   atomic_file file(path);

@@ -111,9 +111,9 @@ TEST_CASE("a written GGUF file has the bytes that the package gguf writes") {
   const gradus::gguf_file copy(path);
   CHECK(copy.metadata() == file.metadata());
   const std::string theirs = bytes_of(recorded), ours = bytes_of(path);
-  for (const auto& [name, e] : copy.entries()) {
-    CAPTURE(name);
-    const gradus::gguf_entry& of = file.entry(name);
+  for (const auto& item : copy.entries()) {
+    CAPTURE(item.first);
+    const gradus::gguf_entry &e = item.second, &of = file.entry(item.first);
     CHECK(e.begin % 32 == 0);
     CHECK(e.shape == of.shape);
     CHECK((ours.substr(e.begin, e.bytes) == theirs.substr(of.begin, of.bytes)));
@@ -152,7 +152,7 @@ TEST_CASE("a damaged GGUF file is refused in one line") {
   CHECK(refusal(head(absurd, 0)) == cut);
   CHECK(refusal(head(0, absurd)) == cut);
   CHECK(refusal(head(0, 1) + bytes(absurd)) == cut);
-  for (const std::uint32_t type : {0, 6, 7, 8, 10})
+  for (const std::uint32_t type : {0u, 6u, 7u, 8u, 10u})
     CHECK(refusal(head(0, 1) + text("k") + bytes<std::uint32_t>(9) + bytes(type) + bytes(absurd / 8), 50) == cut);
   CHECK(refusal(head(0, 1) + text("k") + bytes<std::uint32_t>(9) + bytes<std::uint32_t>(9), 50) ==
         "'k' is a list of lists, which are not read");
