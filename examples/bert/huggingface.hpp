@@ -141,8 +141,8 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
       {"label2id", numbers},
       {"torch_dtype", gpt::huggingface_type<typename X::store>},
   };
-  gpt::write_huggingface(net, folder / "model.safetensors",
-                         [](std::string_view name) { return huggingface_place(std::string(name)); });
+  gpt::write_huggingface_tensors(net, folder,
+                                 [](std::string_view name) { return huggingface_place(std::string(name)); });
   gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
 }
 
