@@ -19,7 +19,8 @@ using gr::bad_flag;
 // The flags of sizes and the keys that a config.json has for them.
 facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::command_line& line) {
   const auto fail = [&](const std::string& what) { throw bad_flag(named + ": " + file.string() + ": " + what); };
-  const facts values = read_json_object(file);
+  const bool gguf = gpt::format_to_read(file) == gpt::model_format::gguf;
+  const facts values = gguf ? read_gguf_config(file) : read_json_object(file);
   const auto in = [&](const char* key) { return value_of(values, key); };
   const std::string type = in("model_type");
   facts all{{"architecture", type}, {"vocabulary", in("vocab_size")}};
@@ -38,7 +39,7 @@ facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::com
     if (!longest || *longest < 1) fail("its max_position_embeddings is '" + said + "'");
     if (line.o.context > *longest)
       throw bad_flag("--context " + std::to_string(line.o.context) + ": the model of " + named + ", " +
-                     file.parent_path().string() + ", has " + std::to_string(*longest));
+                     (gguf ? file : file.parent_path()).string() + ", has " + std::to_string(*longest));
     line.flags.set_defaults("context=" + std::to_string(std::min(*longest, 1024)));
   } else {
     fail("is not of a GPT-2 or a Llama: its model_type must be \"gpt2\" or \"llama\"");
@@ -114,7 +115,8 @@ void take(gpt::flag_table& flags, const std::string& name, const std::string& va
 void take_sizes(gpt::command_line& line, const fs::path& file, const std::string& named) {
   facts found;
   try {
-    found = file.filename() == "config.json" ? huggingface_sizes(file, named, line) : file_sizes(file);
+    const bool own = file.filename() != "config.json" && gpt::format_to_read(file) == gpt::model_format::own;
+    found = own ? file_sizes(file) : huggingface_sizes(file, named, line);
   } catch (const bad_flag&) { throw; } catch (const gr::error& e) {
     throw bad_flag(named + ": " + e.what());
   }

@@ -6,13 +6,15 @@
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
 
+#include "../gpt/tools/gguf.hpp"
+
 namespace command {
 
 namespace gr = gradus;
 
-facts read_json_object(const std::filesystem::path& file) {
-  const nlohmann::json values = gr::parse_json(gr::read_text(file), file.string());
-  if (!values.is_object()) throw gr::error(file.string() + ": is not a JSON object");
+namespace {
+
+facts facts_in(const nlohmann::json& values) {
   facts all;
   for (const auto& [name, value] : values.items()) {
     if (value.is_null()) continue;
@@ -23,6 +25,18 @@ facts read_json_object(const std::filesystem::path& file) {
       all[name + "[0]"] = value.front().get<std::string>();
   }
   return all;
+}
+
+}  // namespace
+
+facts read_json_object(const std::filesystem::path& file) {
+  const nlohmann::json values = gr::parse_json(gr::read_text(file), file.string());
+  if (!values.is_object()) throw gr::error(file.string() + ": is not a JSON object");
+  return facts_in(values);
+}
+
+facts read_gguf_config(const std::filesystem::path& file) {
+  return facts_in(gpt::gguf_config(gpt::gguf_tensors(file)));
 }
 
 facts read_metadata(const std::filesystem::path& file) {

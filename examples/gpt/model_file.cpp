@@ -85,8 +85,9 @@ starting_model::starting_model(const options& o) : options_(o) {
   named_ = o.init;
   if (!fs::is_directory(path, ignored)) {
     file_ = path;
+    if (format_to_read(path) == model_format::gguf) source_ = path;
   } else if (is_there(path / "config.json")) {
-    huggingface_ = true;
+    source_ = path;
     file_ = huggingface_tensors(path);
   } else {
     file_ = model_in(path);
@@ -106,8 +107,9 @@ gr::dataset starting_model::open_data() const {
   const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
   if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;
   gr::dataset data(files, sizes.context);
-  if (huggingface_ && !tokenizer_ && data.bytes())
-    throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
+  if (!source_.empty() && !tokenizer_ && data.bytes())
+    throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer" +
+                    (file_ == source_ ? ", or give the folder that gradus convert makes of the file" : ""));
   if (tokenizer_ && data.tokenizer() != nullptr && !same_tokenizer(*tokenizer_, *data.tokenizer()))
     throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; " +
                     (shards_have_one ? "make the shards with its tokenizer.json" : "leave out --tokenizer"));
@@ -120,7 +122,7 @@ gr::dataset starting_model::open_data() const {
 }
 
 void starting_model::read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const {
-  if (huggingface_) load_huggingface(net, ctx, file_.parent_path(), after);
+  if (!source_.empty()) load_huggingface(net, ctx, source_, after);
   else load_model(net, ctx, file_, after);
 }
 

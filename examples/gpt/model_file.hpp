@@ -105,7 +105,7 @@ class starting_model {
 
   const options& options_;
   std::filesystem::path file_;                  // of tensors; empty: none
-  bool huggingface_ = false;                    // whether its folder is one of Hugging Face's
+  std::filesystem::path source_;                // a folder of Hugging Face's or a GGUF file; empty: a file of ours
   std::string named_;                           // its name in messages
   std::string encoder_;                         // tokenizer.json that encodes texts; empty: bytes
   std::optional<gr::bpe_tokenizer> tokenizer_;  // beside the model

@@ -208,7 +208,8 @@ struct tokenizer_files {
       types[id] = type;
       ids[text] = id;
     };
-    for (const auto& [text, id] : model("vocab").items()) put(text, id, normal);
+    const json vocab = model("vocab");
+    for (const auto& [text, id] : vocab.items()) put(text, id, normal);
     if (flag("byte_fallback"))
       for (unsigned b = 0; b < 256; ++b)
         if (const auto found = ids.find(byte_name(b)); found != ids.end()) types[found->second] = byte_token;
@@ -373,7 +374,8 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
     const auto row = std::ranges::find_if(pre_tokenizers, [&](const pre_tokenizer& p) { return name == p.name; });
     if (row == pre_tokenizers.end()) fail("'tokenizer.ggml.pre' is " + name + ", whose rules are not known here");
     normalizer = json::parse(row->normalizer);
-    const json parts = json::parse(row->parts);
+    json parts = json::parse(row->parts);
+    parts.back()["trim_offsets"] = true;  // a ByteLevel must say it
     pre = parts.size() == 1 ? parts.front() : json{{"type", "Sequence"}, {"pretokenizers", parts}};
     model["ignore_merges"] = row->ignore_merges;
     for (const std::string& m : from.list<std::string>(key("merges"))) {
