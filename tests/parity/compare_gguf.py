@@ -120,7 +120,7 @@ def make(name, folder):
             p.add_(torch.randn_like(p) * 0.1)
     tokens = torch.tensor(transformers.AutoTokenizer.from_pretrained(folder)(TEXT.read_text())["input_ids"])
     step = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(60):
+    for _ in range(300):
         starts = torch.randint(0, len(tokens) - 64, (8,))
         ids = torch.stack([tokens[at:at + 64] for at in starts])
         loss = model(ids, labels=ids).loss

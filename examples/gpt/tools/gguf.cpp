@@ -260,9 +260,10 @@ std::vector<float> with_pairs(const std::vector<float>& from, std::size_t rows, 
 struct head_counts {
   std::size_t queries = 0, keys = 0;
 };
-// The values of a tensor of Hugging Face's in a GGUF file, or the other way round. `shape` is that of `values`.
+// The values of a tensor of Hugging Face's in a GGUF file, or the other way round. `shape` is that of `values`; messages
+// begin with `called`.
 std::vector<float> changed(std::vector<float> values, change how, std::span<const std::size_t> shape,
-                           const head_counts& all_heads, bool to_gguf) {
+                           const head_counts& all_heads, bool to_gguf, const std::string& called) {
   const std::size_t heads = how == change::query_rows ? all_heads.queries : all_heads.keys;
   if (values.empty() || how == change::none) return values;
   if (how == change::transposed) return shape.size() == 2 ? transposed(values, shape[0]) : values;
@@ -271,7 +272,8 @@ std::vector<float> changed(std::vector<float> values, change how, std::span<cons
     return values;
   }
   if (heads == 0 || shape[0] % (2 * heads) != 0)
-    throw gr::error(std::to_string(shape[0]) + " rows are not those of " + std::to_string(heads) + " heads");
+    throw gr::error(called + " has " + std::to_string(shape[0]) + " rows, which are not those of " +
+                    std::to_string(heads) + " heads");
   return with_pairs(values, shape[0], heads, to_gguf);
 }
 shape_type changed(shape_type shape, change how) {
@@ -283,14 +285,17 @@ shape_type changed(shape_type shape, change how) {
 
 constexpr const char* rope_factors_name = "rope_freqs.weight";
 
+// Tokens in which the frequency i of a head goes round.
+double wave_length(std::size_t i, std::size_t head, double base) {
+  return 2 * std::numbers::pi * std::pow(base, 2 * static_cast<double>(i) / static_cast<double>(head));
+}
 // What each frequency of a head is divided by in Llama 3's scaled positions (transformers, modeling_rope_utils.py).
 std::vector<float> llama3_factors(std::size_t head, double base, const json& scaling) {
   const double factor = scaling.at("factor"), low = scaling.at("low_freq_factor"),
                high = scaling.at("high_freq_factor"), context = scaling.at("original_max_position_embeddings");
   std::vector<float> all;
   for (std::size_t i = 0; i < head / 2; ++i) {
-    const double length = 2 * std::numbers::pi * std::pow(base, 2 * static_cast<double>(i) / static_cast<double>(head));
-    const double smooth = std::clamp((context / length - low) / (high - low), 0.0, 1.0);
+    const double smooth = std::clamp((context / wave_length(i, head, base) - low) / (high - low), 0.0, 1.0);
     all.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
   }
   return all;
@@ -371,7 +376,7 @@ struct folder_config {
     otherwise("num_key_value_heads", value("num_attention_heads"));
     if (size("num_attention_heads") == 0) fail("'num_attention_heads' is 0");
     otherwise("head_dim", size("hidden_size") / size("num_attention_heads"));
-    otherwise("max_position_embeddings", 2048);
+    otherwise("max_position_embeddings", 2048u);
     otherwise("rms_norm_eps", 1e-6);
     otherwise("query_pre_attn_scalar", value("head_dim"));
   }
@@ -453,7 +458,7 @@ const gguf_architecture& architecture_of(const gr::gguf_file& file) {
   std::string known;
   for (const gguf_architecture& a : architectures_of_gguf()) {
     if (name == a.name) return a;
-    known += (known.empty() ? "" : ", ") + std::string(a.name);
+    if (!known.ends_with(a.name)) known += (known.empty() ? "" : ", ") + std::string(a.name);
   }
   throw gr::error(file.path().string() + ": 'general.architecture' is " + name + ", and those that are read are " +
                   known);
@@ -497,25 +502,33 @@ std::vector<float> gguf_tensors::read(std::string_view name, std::span<const std
   const other_name at = gguf_name(*architecture_, name);
   if (at.row == nullptr) (void)file_.entry(name);  // throws
   const shape_type stored = changed({of.begin(), of.end()}, at.row->how);
-  return changed(file_.read_as<float>(at.name, stored), at.row->how, stored, heads_of(file_, *architecture_), false);
+  return changed(file_.read_as<float>(at.name, stored), at.row->how, stored, heads_of(file_, *architecture_), false,
+                 file_.path().string() + ": '" + at.name + "'");
 }
 
 namespace {
 
-// The scaling that a file's factors of rotary frequencies come from: Llama 3's own numbers, and the factor that fits.
+// The scaling that a file's factors of rotary frequencies come from. Files do not say it: the thresholds are taken to
+// be Llama 3's 1 and 4, the factor is the largest, and the context its 8192 or what a factor between the two says.
 json llama3_scaling(const gguf_tensors& from, std::size_t head, double base) {
   const std::vector<float> found = from.file().read_as<float>(rope_factors_name, shape_type{head / 2});
-  json scaling{{"rope_type", "llama3"},
-               {"factor", found.empty() ? 1.0 : shortest(std::ranges::max(found))},
-               {"low_freq_factor", 1.0},
-               {"high_freq_factor", 4.0},
-               {"original_max_position_embeddings", 8192}};
-  const std::vector<float> due = llama3_factors(head, base, scaling);
-  for (std::size_t i = 0; i < due.size(); ++i)
-    if (!(std::abs(found[i] / due[i] - 1) < 1e-4f))
-      throw gr::error(from.file().path().string() + ": '" + rope_factors_name +
-                      "' is not what Llama 3's scaling gives with its usual numbers (1, 4, 8192)");
-  return scaling;
+  const double factor = found.empty() ? 1.0 : shortest(std::ranges::max(found));
+  std::vector<double> contexts{8192};
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (const double f = found[i]; f > 1 && f < factor)
+      contexts.push_back(std::round(wave_length(i, head, base) * (1 + 3 * (1 / f - 1 / factor) / (1 - 1 / factor))));
+  for (const double context : contexts) {
+    const json scaling{{"rope_type", "llama3"},
+                       {"factor", factor},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", static_cast<long long>(context)}};
+    if (std::ranges::equal(found, llama3_factors(head, base, scaling),
+                           [](float a, float b) { return std::abs(a / b - 1) < 1e-4f; }))
+      return scaling;
+  }
+  throw gr::error(from.file().path().string() + ": '" + rope_factors_name +
+                  "' is not what Llama 3's scaling of rotary positions gives");
 }
 
 }  // namespace
@@ -651,7 +664,8 @@ void write_gguf(const fs::path& folder, const fs::path& to, const std::string& t
     const bool vector = is_vector(stored) || at.name == "position_embd.weight";
     const std::string dtype = vector ? "F32" : matrices == "Q8_0" && stored.back() % 32 != 0 ? "F16" : matrices;
     file.add(at.name, dtype, stored, [=, &tensors, how = at.row->how] {
-      return changed(tensors.read_as<float>(name, shape), how, shape, heads, true);
+      return changed(tensors.read_as<float>(name, shape), how, shape, heads, true,
+                     tensors.path_of(name).string() + ": '" + name + "'");
     });
   }
   file.write(to);

@@ -77,6 +77,7 @@ struct special {
 };
 constexpr std::array specials{special{"bos", "bos"}, special{"eos", "eos"}, special{"unk", "unknown"},
                               special{"pad", "padding"}};
+std::string id_key(const special& of) { return std::string("tokenizer.ggml.") + of.gguf + "_token_id"; }
 
 // ---- What both directions need
 
@@ -308,6 +309,9 @@ std::optional<std::string> chat_template(const fs::path& folder, const json& set
 void set_gguf_tokenizer(gr::gguf_writer& to, const fs::path& folder, const json& config, std::size_t vocabulary) {
   if (!is_there(folder / "tokenizer.json")) {
     to.set("tokenizer.ggml.model", "none");
+    for (const special& s : specials)
+      if (const json id = config.value(std::string(s.name) + "_token_id", json()); id.is_number_unsigned())
+        to.set(id_key(s), id.get<std::uint32_t>());
     return;
   }
   const tokenizer_files from(folder, config, vocabulary);
@@ -321,8 +325,7 @@ void set_gguf_tokenizer(gr::gguf_writer& to, const fs::path& folder, const json&
   to.set("tokenizer.ggml.tokens", from.tokens);
   to.set("tokenizer.ggml.token_type", from.types);
   for (const special& s : specials)
-    if (const auto id = from.id_of(s.name))
-      to.set(std::string("tokenizer.ggml.") + s.gguf + "_token_id", static_cast<std::uint32_t>(*id));
+    if (const auto id = from.id_of(s.name)) to.set(id_key(s), static_cast<std::uint32_t>(*id));
   to.set("tokenizer.ggml.add_bos_token", from.adds("bos", true));
   to.set("tokenizer.ggml.add_eos_token", from.adds("eos", false));
   if (const auto text = chat_template(folder, from.settings)) to.set("tokenizer.chat_template", text->c_str());
@@ -354,8 +357,8 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
                        {"normalized", false},
                        {"special", types[i] != user_defined}});
   }
-  const auto special_id = [&](const char* name) -> std::optional<std::size_t> {
-    const std::string k = key(std::string(name) + "_token_id");
+  const auto special_id = [&](const special& s) -> std::optional<std::size_t> {
+    const std::string k = id_key(s);
     if (!from.has_key(k)) return {};
     const auto id = static_cast<std::size_t>(from.number(k));
     if (id >= tokens.size()) fail("'" + k + "' is not a token");
@@ -393,7 +396,7 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
     normalizer = json::parse(row->normalizer);
     pre = json::parse(row->pre_tokenizer);
     for (const auto& [left, right] : merges_of_scores(tokens, scores, types)) merges.push_back({left, right});
-    if (const auto id = special_id("unknown")) model["unk_token"] = tokens[*id];
+    if (const auto id = special_id(specials[2])) model["unk_token"] = tokens[*id];
     ordered_json steps{{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
                        {{"type", "ByteFallback"}},
                        {{"type", "Fuse"}}};
@@ -406,21 +409,21 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
                         {"clean_up_tokenization_spaces", false},
                         {"model_max_length", context}};
   for (const special& s : specials)
-    if (const auto id = special_id(s.gguf)) settings[std::string(s.name) + "_token"] = tokens[*id];
+    if (const auto id = special_id(s)) settings[std::string(s.name) + "_token"] = tokens[*id];
   if (from.has_key("tokenizer.chat_template"))
     settings["chat_template"] = from.value<std::string>("tokenizer.chat_template");
 
   // What is put around a text.
   ordered_json post, single = ordered_json::array(), used = ordered_json::object();
-  const auto add = [&](const char* name, const char* flag, bool otherwise) {
-    const auto id = special_id(name);
+  const auto add = [&](const special& s, const char* flag, bool otherwise) {
+    const auto id = special_id(s);
     if (!from.value<bool>(key(flag), otherwise) || !id) return;
     single.push_back({{"SpecialToken", {{"id", tokens[*id]}, {"type_id", 0}}}});
     used[tokens[*id]] = {{"id", tokens[*id]}, {"ids", {*id}}, {"tokens", {tokens[*id]}}};
   };
-  add("bos", "add_bos_token", kind == "llama");
+  add(specials[0], "add_bos_token", kind == "llama");
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  add("eos", "add_eos_token", false);
+  add(specials[1], "add_eos_token", false);
   if (single.size() > 1) {
     ordered_json pair = single;
     for (ordered_json part : single) {
