@@ -91,6 +91,21 @@ grep -aoE '"transformer[^"]*"' exported/model.safetensors |
     >sharded/model.safetensors.index.json
 succeeds "$convert" sharded --out joined.safetensors
 cmp -s joined.safetensors $model || wrong "a model that an index names is not what it was"
+# Files of llama.cpp, and a folder of several files.
+succeeds "$convert" $model --out model.gguf --type f32
+succeeds "$convert" model.gguf --out back_of_gguf.safetensors
+cmp -s back_of_gguf.safetensors $model || wrong "a model that was converted to GGUF and back is not what it was"
+succeeds "$convert" model.gguf --out of_gguf --shards 1MB
+ls of_gguf | grep -q '^model-00002-of-0000[0-9].safetensors$' || wrong "--shards 1MB wrote $(ls of_gguf)"
+succeeds "$convert" of_gguf --out back_of_folder.safetensors
+cmp -s back_of_folder.safetensors $model || wrong "a model of several files is not what it was"
+succeeds "$train" --data text --init model.gguf --steps 1 --lr 1e-40 --weight-decay 0 --sample 0 --out of_init
+cmp -s of_init/model.safetensors $model || wrong "a run does not start from the GGUF file that --init names"
+succeeds "$convert" exported --out small.gguf --type q8_0
+[[ $(stat -c %s small.gguf) -lt $(($(stat -c %s model.gguf) / 3)) ]] || wrong "a file of 8 bits is $(stat -c %s small.gguf)"
+refuses 1 'model.gguf: is there already' "$convert" exported --out model.gguf
+head -c 100000 model.gguf >cut.gguf
+refuses 1 'cut.gguf: ends within the tensor .*: the file was cut short' "$convert" cut.gguf --out other
 refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, which .*: python3 -c '.*save_pretrained" \
   "$convert" torch --out other.safetensors
 refuses 1 'exported: is there already' "$convert" $model --out exported

@@ -37,6 +37,9 @@ has out 'loss [0-9.]+ nats a token'
 succeeds "$convert" $model --out theirs
 succeeds "$convert" theirs --out back.safetensors
 cmp -s back.safetensors $model || wrong "a Llama that was converted both ways is not what it was"
+succeeds "$convert" $model --out model.gguf --type f32
+succeeds "$convert" model.gguf --out of_gguf.safetensors
+cmp -s of_gguf.safetensors $model || wrong "a Llama that was converted to GGUF and back is not what it was"
 succeeds "${quick[@]}" --init theirs --steps 1 --lr 1e-40 --weight-decay 0 --out same
 cmp -s same/model.safetensors $model || wrong "a run does not start from the Llama that --init names"
 for python in "${GRADUS_PEERS_PYTHON:-}" "$project/build/peers/bin/python" python3; do

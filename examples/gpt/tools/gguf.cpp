@@ -260,8 +260,8 @@ std::vector<float> with_pairs(const std::vector<float>& from, std::size_t rows, 
 struct head_counts {
   std::size_t queries = 0, keys = 0;
 };
-// The values of a tensor of Hugging Face's in a GGUF file, or the other way round. `shape` is that of `values`; messages
-// begin with `called`.
+// The values of a tensor of Hugging Face's in a GGUF file, or the other way round. `shape` is that of `values`;
+// messages begin with `called`.
 std::vector<float> changed(std::vector<float> values, change how, std::span<const std::size_t> shape,
                            const head_counts& all_heads, bool to_gguf, const std::string& called) {
   const std::size_t heads = how == change::query_rows ? all_heads.queries : all_heads.keys;

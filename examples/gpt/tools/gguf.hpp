@@ -54,8 +54,8 @@ class gguf_tensors {
 /// What config.json says of the model in a GGUF file. Throws gradus::error for a setting that is not known.
 nlohmann::ordered_json gguf_config(const gguf_tensors& from);
 
-/// Writes the model and the tokenizer of a folder of Hugging Face's to a GGUF file. Matrices have the type "f32", "f16",
-/// "bf16" or "q8_0" ("f16" where rows are not whole blocks of 32 values); vectors and positions are F32. Throws
+/// Writes the model and the tokenizer of a folder of Hugging Face's to a GGUF file. Matrices have the type "f32",
+/// "f16", "bf16" or "q8_0" ("f16" where rows are not whole blocks of 32 values); vectors and positions are F32. Throws
 /// gradus::error for a model that llama.cpp would compute otherwise, a tensor or setting that is not known, and a
 /// tokenizer that the format cannot express.
 void write_gguf(const std::filesystem::path& folder, const std::filesystem::path& to, const std::string& type);
