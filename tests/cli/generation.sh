@@ -104,7 +104,7 @@ cmp -s of_init/model.safetensors $model || wrong "a run does not start from the 
 succeeds "$convert" exported --out small.gguf --type q8_0
 [[ $(stat -c %s small.gguf) -lt $(($(stat -c %s model.gguf) / 3)) ]] || wrong "a file of 8 bits is $(stat -c %s small.gguf)"
 refuses 1 'model.gguf: is there already' "$convert" exported --out model.gguf
-head -c 100000 model.gguf >cut.gguf
+head -c 1000000 model.gguf >cut.gguf
 refuses 1 'cut.gguf: ends within the tensor .*: the file was cut short' "$convert" cut.gguf --out other
 refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, which .*: python3 -c '.*save_pretrained" \
   "$convert" torch --out other.safetensors
@@ -123,6 +123,10 @@ refuses 1 'text: .*not a safetensors file' "$convert" text --out other
 head -c 100000 $model >cut
 refuses 1 'cut: holds' "$convert" cut --out other
 compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen -G 'other*')"
+
+refuses 2 'gradus convert: name first what to convert' "$gradus" convert --out other
+refuses 2 'gradus convert: nowhere: no such file or folder' "$gradus" convert nowhere --out other
+refuses 2 'gradus convert: the model: cut.gguf: ends within the tensor' "$gradus" convert cut.gguf --out other.safetensors
 
 # ---- gradus sample
 refuses 2 'gradus sample: name the folder of a run first' "$gradus" sample
