@@ -12,8 +12,8 @@
 
 #include <gradus/core/error.hpp>
 #include <gradus/core/parse_number.hpp>
-#include <gradus/io/text_file.hpp>
 #include <gradus/io/json.hpp>
+#include <gradus/io/text_file.hpp>
 
 #include "architecture.hpp"
 

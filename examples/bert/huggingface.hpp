@@ -70,7 +70,7 @@ template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
                       const std::vector<std::string>& labels = {}) {
   const family_files files = files_of(C.family);
-  gpt::write_huggingface(net, folder / "model.safetensors", [&](std::string_view name) {
+  gpt::write_huggingface_tensors(net, folder, [&](std::string_view name) {
     return gpt::huggingface_tensor{.name = tensor_name(files, name, !C.embeds()), .transposed = is_transposed(name)};
   });
   const auto write = [](const std::filesystem::path& path, const nlohmann::ordered_json& values) {

@@ -19,7 +19,8 @@ using gr::bad_flag;
 
 // The sizes in a config.json, by the names of their flags.
 facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::command_line& line) {
-  const facts values = read_json_object(file);
+  const bool gguf = gpt::format_to_read(file) == gpt::model_format::gguf;
+  const facts values = gguf ? read_gguf_config(file) : read_json_object(file);
   const auto in = [&](const char* key) { return value_of(values, key); };
   if (in("model_type") == "gpt2")
     return {{"architecture", "gpt2"}, {"vocabulary", in("vocab_size")}, {"layers", in("n_layer")},
@@ -28,7 +29,7 @@ facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::com
   const int longest = *gr::parse_number<int>(all["context"]);
   if (line.o.context > longest)
     throw bad_flag("--context " + std::to_string(line.o.context) + ": the model of " + named + ", " +
-                   file.parent_path().string() + ", has " + std::to_string(longest));
+                   (gguf ? file : file.parent_path()).string() + ", has " + std::to_string(longest));
   line.flags.set_defaults("context=" + std::to_string(std::min(longest, 1024)));
   all.erase("context");
   return all;
@@ -110,7 +111,8 @@ void take(gpt::flag_table& flags, const std::string& name, const std::string& va
 void take_sizes(gpt::command_line& line, const fs::path& file, const std::string& named) {
   facts found;
   try {
-    found = file.filename() == "config.json" ? huggingface_sizes(file, named, line) : file_sizes(file);
+    const bool own = file.filename() != "config.json" && gpt::format_to_read(file) == gpt::model_format::own;
+    found = own ? file_sizes(file) : huggingface_sizes(file, named, line);
   } catch (const bad_flag&) { throw; } catch (const gr::error& e) {
     throw bad_flag(named + ": " + e.what());
   }

@@ -23,6 +23,9 @@ inline std::string value_of(const facts& all, const std::string& name) {
 /// number of entries, and nothing for null. The first text of an array has the key "KEY[0]". Throws gradus::error.
 facts read_json_object(const std::filesystem::path& file);
 
+/// The object in the config.json that a GGUF file would be given; see read_json_object. Throws gradus::error.
+facts read_gguf_config(const std::filesystem::path& file);
+
 /// The metadata of a safetensors file. Throws gradus::error.
 facts read_metadata(const std::filesystem::path& file);
 

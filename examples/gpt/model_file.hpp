@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -106,11 +107,12 @@ class starting_model {
   void read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const;
 
   const options& options_;
-  std::filesystem::path file_;              // of tensors; empty: none
-  bool huggingface_ = false;                // whether its folder is one of Hugging Face's
-  std::string named_;                       // its name in messages
-  std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
-  std::optional<gr::tokenizer> tokenizer_;  // beside the model
+  std::filesystem::path file_;    // of tensors; empty: none
+  std::filesystem::path source_;  // a folder of Hugging Face's or a GGUF file; empty: a file of ours
+  std::shared_ptr<const std::filesystem::path> unpacked_;  // the folder of the tokenizer of a GGUF file
+  std::string named_;                                      // its name in messages
+  std::string encoder_;                                    // tokenizer.json that encodes texts; empty: bytes
+  std::optional<gr::tokenizer> tokenizer_;                 // beside the model
 };
 
 }  // namespace gpt

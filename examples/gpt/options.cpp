@@ -137,9 +137,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
               "tree: the sums over ranks have the same bits on any number of them; fastest: whatever the library does"),
        named("out", o.out, "the name of a folder", "run folder, new or empty (default: runs/<date>-<time>)")
            .only_once(),
-       named("init", o.init, "a model.safetensors, or the folder of a run or of Hugging Face's",
-             "start from the weights of a model: a model.safetensors, or the folder of a run or of Hugging Face's (a "
-             "run that is resumed has read them)")
+       named(
+           "init", o.init, "a model.safetensors, a .gguf file, or the folder of a run or of Hugging Face's",
+           "start from the weights of a model: a model.safetensors, a .gguf file, or the folder of a run or of Hugging "
+           "Face's (a run that is resumed has read them)")
            .path(),
        named("resume", o.resume, "the folder of a run",
              "run folder to resume from its last checkpoint; the other flags must be those of the run "

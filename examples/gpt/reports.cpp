@@ -4,9 +4,9 @@
 #include <ctime>
 #include <vector>
 
-#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/report/progress.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "model_file.hpp"
 #include "size_hints.hpp"

@@ -85,15 +85,14 @@ inline gr::nn::llama_settings check_huggingface(const gpt::huggingface_config& f
   return found.settings;
 }
 
-/// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the tables
+/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds; rows of the tables
 /// beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
 /// gradus::error where the folder holds another model than one of these sizes.
 template <class X, config C, class After = gr::nothing_after>
-void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder,
+void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& from,
                       const After& after = {}) {
-  const gpt::huggingface_config file(folder / "config.json");
-  const gr::nn::llama_settings settings = check_huggingface(file, C);
-  gr::sharded_safetensors tensors(gpt::huggingface_tensors(folder));
+  gpt::huggingface_source tensors(from);
+  const gr::nn::llama_settings settings = check_huggingface(tensors.config(), C);
   const std::string prefix = tensors.has("model.embed_tokens.weight") ? "model." : "";
   const auto where = [&](std::string_view name) { return huggingface_place<C>(name, prefix); };
   std::vector<std::string> known{"lm_head.weight"};
@@ -112,11 +111,13 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 }
 
 /// Writes the model into a folder, which must be there, as save_pretrained of its class and of its tokenizer do:
-/// model.safetensors in the type that parameters are stored in, without the rows that pad the tables, config.json, and
-/// what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
+/// model.safetensors in the type that parameters are stored in, without the rows that pad the tables, as several files
+/// and an index if it would have more than `shard_bytes`; config.json, generation_config.json, and what
+/// save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::tokenizer* tokenizer = nullptr) {
+                      const gr::tokenizer* tokenizer = nullptr,
+                      std::size_t shard_bytes = gpt::huggingface_shard_bytes) {
   nlohmann::ordered_json settings = config_json(C, net.settings);
   settings["torch_dtype"] = gpt::huggingface_type<typename X::store>;
   if (tokenizer != nullptr) {
@@ -124,9 +125,10 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
     settings["bos_token_id"] = gpt::json_of(ends.begin);
     settings["eos_token_id"] = gpt::json_of(ends.end);
   }
-  gpt::write_huggingface(net, folder / "model.safetensors",
-                         [](std::string_view name) { return huggingface_place<C>(name); });
+  gpt::write_huggingface_tensors(
+      net, folder, [](std::string_view name) { return huggingface_place<C>(name); }, shard_bytes);
   gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
+  gpt::write_generation_config(folder, settings);
   if (tokenizer != nullptr) gpt::save_huggingface_tokenizer(*tokenizer, C.context, folder);
 }
 

@@ -22,8 +22,8 @@ has out '^starting from run/model.safetensors$'
 cmp -s same/model.safetensors $model || wrong "a run does not start from the weights that --init names"
 
 # A run's folder, what gpt_convert wrote, and a folder of Hugging Face's, whole or in parts, are the same model.
-succeeds "$convert" --to-huggingface $model --out theirs
-succeeds "$convert" --from-huggingface theirs --out back.safetensors
+succeeds "$convert" $model --out theirs
+succeeds "$convert" theirs --out back.safetensors
 cp -r theirs parts
 mv parts/model.safetensors parts/model-00001-of-00001.safetensors
 grep -aoE '"transformer[^"]*"' theirs/model.safetensors |

@@ -21,6 +21,10 @@ class huggingface_config {
  public:
   explicit huggingface_config(const std::filesystem::path& path)
       : huggingface_config(path.string(), gr::parse_json(gr::read_text(path), path.string())) {}
+  /// The values of a config.json, whose name in messages is `path`.
+  huggingface_config(std::string path, nlohmann::json values) : path_(std::move(path)), values_(std::move(values)) {
+    if (!values_.is_object()) fail("is not a JSON object");
+  }
   /// The object that a key holds.
   huggingface_config inner(const char* key) const { return {path_ + ": " + quoted(key), value(key)}; }
 
@@ -65,10 +69,6 @@ class huggingface_config {
   static std::string quoted(const char* key) { return "'" + std::string(key) + "'"; }
 
  private:
-  huggingface_config(std::string path, nlohmann::json values) : path_(std::move(path)), values_(std::move(values)) {
-    if (!values_.is_object()) fail("is not a JSON object");
-  }
-
   std::string path_;
   nlohmann::json values_;
   mutable std::set<std::string> read_;  // keys

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradus/io/atomic_file.hpp>
@@ -26,19 +27,58 @@
 
 #include "../architecture.hpp"
 #include "../model_folder.hpp"
+#include "generation_config.hpp"
+#include "gguf.hpp"
 #include "huggingface_config.hpp"
 
 namespace gpt {
 
+/// A model to read: a folder of Hugging Face's, or a GGUF file, whose tensors have the names of such a folder.
+class huggingface_source {
+ public:
+  explicit huggingface_source(const std::filesystem::path& from)
+      : config_(config_of(from)), tensors_(tensors_of(from)) {}
+
+  const huggingface_config& config() const { return config_; }
+  bool has(std::string_view name) const {
+    return std::visit([&](const auto& in) { return in.has(name); }, tensors_);
+  }
+  std::vector<std::string> names() const {
+    return std::visit([&](const auto& in) { return in.names(); }, tensors_);
+  }
+  /// The file that holds a tensor.
+  std::filesystem::path path_of(std::string_view name) {
+    return std::visit([&](auto& in) { return in.path_of(name); }, tensors_);
+  }
+  /// Reads a tensor of this shape, whatever its type, and rounds it to T. Throws gradus::error.
+  template <class T>
+  std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
+    return std::visit([&](auto& in) { return in.template read_as<T>(name, shape); }, tensors_);
+  }
+
+ private:
+  using tensors = std::variant<gr::sharded_safetensors, gguf_tensors>;
+  static huggingface_config config_of(const std::filesystem::path& from) {
+    if (format_to_read(from) == model_format::gguf) return {from.string(), gguf_config(gguf_tensors(from))};
+    return huggingface_config(from / "config.json");
+  }
+  static tensors tensors_of(const std::filesystem::path& from) {
+    if (format_to_read(from) == model_format::gguf) return gguf_tensors(from);
+    return gr::sharded_safetensors(huggingface_tensors(from));
+  }
+
+  huggingface_config config_;
+  tensors tensors_;
+};
+
 /// Rejects tensors whose name is not in `known`, which this model does not have, such as further layers. `what` names
 /// the model.
-inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::vector<std::string> known,
-                                    const std::string& what) {
+template <class Tensors>
+void check_huggingface_names(Tensors& tensors, std::vector<std::string> known, const std::string& what) {
   std::ranges::sort(known);
-  for (const gr::safetensors_file& file : tensors.files())
-    for (const auto& [name, entry] : file.entries())
-      if (!std::ranges::binary_search(known, name))
-        throw gr::error(file.path().string() + ": '" + name + "' is not a tensor of this " + what);
+  for (const std::string& name : tensors.names())
+    if (!std::ranges::binary_search(known, name))
+      throw gr::error(tensors.path_of(name).string() + ": '" + name + "' is not a tensor of this " + what);
 }
 
 /// A name in which our words are replaced by theirs.
@@ -86,15 +126,15 @@ std::vector<T> transposed(std::span<const T> from, std::size_t rows) {
 }
 
 /// The values of a parameter of type P in a folder; rows that pad it are zero. Throws gradus::error.
-template <class P>
-std::vector<typename P::value_type> read_huggingface(gr::sharded_safetensors& tensors, const huggingface_tensor& from) {
+template <class P, class Tensors>
+std::vector<typename P::value_type> read_huggingface(Tensors& tensors, const huggingface_tensor& from) {
   using T = typename P::value_type;
   const auto shape = from.shape<typename P::shape>();
   auto stored = shape;
   if (from.of > 0) stored[0] = from.of;
   std::vector<T> all;
   for (const std::string& name : from.names()) {
-    std::vector<T> values = tensors.file_of(name).template read_as<T>(name, stored);
+    std::vector<T> values = tensors.template read_as<T>(name, stored);
     if (from.of > 0) {
       const std::size_t row = values.size() / from.of;
       values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(from.from * row));
@@ -112,9 +152,9 @@ std::vector<typename P::value_type> read_huggingface(gr::sharded_safetensors& te
 /// Fills a model from the tensors of a folder: `where(name)` is the huggingface_tensor of our parameter `name`; one
 /// without a name leaves the parameter as it is. The model is as it was until all of the folder has been read once.
 /// Calls after(parameter) for each that was read, before the next one is. Throws gradus::error.
-template <class Net, class Where, class After = gr::nothing_after>
-void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::sharded_safetensors& tensors,
-                      const Where& where, const After& after = {}) {
+template <class Net, class Tensors, class Where, class After = gr::nothing_after>
+void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, Tensors& tensors, const Where& where,
+                      const After& after = {}) {
   gr::for_each_param(net, [&]<class P>(std::string_view name, const P&) {
     if (const auto from = where(name); !from.name.empty()) static_cast<void>(read_huggingface<P>(tensors, from));
   });
@@ -127,17 +167,21 @@ void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::shar
   });
 }
 /// Rejects a file whose head differs from its token table: the model has one table for both.
-template <class P>
-void check_head_is_table(gr::sharded_safetensors& tensors, const huggingface_tensor& table) {
+template <class P, class Tensors>
+void check_head_is_table(Tensors& tensors, const huggingface_tensor& table) {
   huggingface_tensor head = table;
   head.name = "lm_head.weight";
   if (tensors.has(head.name) && read_huggingface<P>(tensors, head) != read_huggingface<P>(tensors, table))
-    throw gr::error(tensors.file_of(head.name).path().string() + ": 'lm_head.weight' is not '" +
+    throw gr::error(tensors.path_of(head.name).string() + ": 'lm_head.weight' is not '" +
                     table.name.substr(table.name.find('.') + 1) + "', and this model has one table for both");
 }
-/// Writes the parameters of a model where read_huggingface() finds them. Throws gradus::error.
+/// The largest file of tensors in a folder that is written.
+inline constexpr std::size_t huggingface_shard_bytes = 5'000'000'000;
+/// Writes the parameters of a model into a folder, where read_huggingface() finds them: several files and an index if
+/// they have more than `shard_bytes`. Throws gradus::error.
 template <class Net, class Where>
-void write_huggingface(const Net& net, const std::filesystem::path& path, const Where& where) {
+void write_huggingface_tensors(const Net& net, const std::filesystem::path& folder, const Where& where,
+                               std::size_t shard_bytes = huggingface_shard_bytes) {
   using T = typename gr::model_traits<Net>::value_type;
   gr::safetensors_writer file;
   file.set_metadata("format", "pt");
@@ -176,7 +220,7 @@ void write_huggingface(const Net& net, const std::filesystem::path& path, const 
       if (there == to.of) add(name, shape, std::move(rows));
     }
   });
-  file.write(path);
+  file.write_shards(folder, shard_bytes);
 }
 
 /// A type of parameters by the name that transformers has for it.
