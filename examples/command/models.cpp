@@ -148,6 +148,8 @@ void complete_sizes(gpt::command_line& line) {
     if (o.head_size == 0 && o.width / o.heads % 2 != 0)
       throw bad_flag("--width " + given("width") + " / --heads " + given("heads") + " is " +
                      std::to_string(o.width / o.heads) + ": a llama turns pairs, and its heads must be even");
+    if (kind.caps_logits && o.device == "cuda")
+      throw bad_flag("--device cuda: a GPU has no capped scores, which a " + std::string(kind.title) + " has");
     if (kind.mixed()) line.flags.set_defaults("experts=8");
     else if (o.experts > 0) throw bad_flag("--experts is for --architecture gpt2, mixtral or qwen3_moe");
   } else {

@@ -263,14 +263,15 @@ inline nlohmann::ordered_json config_json(const config& of, const gr::nn::llama_
   if (yarn) rope["attention_factor"] = scaling.amplitude;
   if (scaling.factor != 1) all["rope_scaling"] = rope;
   if (kind.query_scalar) {
-    all["query_pre_attn_scalar"] = std::llround(1 / (by.score_scale * by.score_scale));
+    const double scale = by.score_scale > 0 ? by.score_scale : 1 / std::sqrt(static_cast<double>(of.head()));
+    all["query_pre_attn_scalar"] = std::llround(1 / (scale * scale));
     all["attn_logit_softcapping"] = by.score_cap > 0 ? nlohmann::json(by.score_cap) : nlohmann::json();
     all["final_logit_softcapping"] = by.logit_cap > 0 ? nlohmann::json(by.logit_cap) : nlohmann::json();
   }
   all["sliding_window"] = by.window > 0 ? nlohmann::json(static_cast<long long>(by.window)) : nlohmann::json();
   if (kind.window_switch) all["use_sliding_window"] = by.window > 0;
   if (kind.window_from && by.window > 0) all["max_window_layers"] = static_cast<long long>(by.window_from);
-  if ((kind.window_from || kind.full_every > 0) && by.window > 0) all["layer_types"] = layer_types(by, of.layers);
+  if (kind.window_from || kind.full_every > 0) all["layer_types"] = layer_types(by, of.layers);
   return all;
 }
 

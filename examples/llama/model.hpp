@@ -48,7 +48,7 @@ struct model {
   GRADUS_MEMBERS(tokens, blocks, norm, output)
 
   /// The settings, by the names that files have for them.
-  static void for_each_setting(auto& net, const auto& f) { llama::for_each_setting(net.settings, f); }
+  static void for_each_setting(auto& net, const auto& f) { visit_settings(net.settings, f); }
   /// What is wrong with the settings; see llama::wrong_setting().
   std::string wrong_setting() const { return llama::wrong_setting(settings, C.kind()); }
 

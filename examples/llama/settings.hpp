@@ -21,7 +21,7 @@ constexpr gr::nn::llama_settings new_settings(const family& of) {
 
 /// Calls f(name, number) for each setting, by the names that files have for them.
 template <class Settings>
-void for_each_setting(Settings& of, const auto& f) {
+void visit_settings(Settings& of, const auto& f) {
   auto& by = of.rope.scaling;
   double rule = static_cast<double>(by.rule);
   f("norm_eps", of.norm_eps);

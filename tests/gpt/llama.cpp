@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -197,6 +198,29 @@ TEST_CASE("what a config.json says is read or refused by name, before anything e
   CHECK(message(R"(, "num_local_experts": 4, "num_experts_per_tok": 5)", "mixtral") ==
         "'num_experts_per_tok' is more than its experts");
   CHECK(message(R"(, "final_logit_softcapping": null)", "gemma2") == "'final_logit_softcapping' must be above 0");
+}
+
+TEST_CASE("what is written of a new model of each family describes it") {
+  const gradus_test::scratch_folder place;
+  fs::create_directories(place.path);
+  for (gr::index_t i = 0; i < std::size(llama::families); ++i) {
+    const llama::family& kind = llama::families[i];
+    CAPTURE(kind.name);
+    llama::config wanted = sizes;
+    wanted.family = i;
+    wanted.biases = kind.biases;
+    if (kind.mixed()) wanted.experts = 3, wanted.experts_per_token = 2;
+    const gr::nn::llama_settings settings = llama::new_settings(kind);
+    CHECK(llama::wrong_setting(settings, kind).empty());
+    std::ofstream(place.path / "config.json") << llama::config_json(wanted, settings);
+    const llama::description found = llama::read_config(gpt::huggingface_config(place.path / "config.json"));
+    CHECK(found.sizes.family == i);
+    CHECK(found.sizes.named() == wanted.named());
+    CHECK(found.settings.window == 0);
+    CHECK(found.settings.rope.base == settings.rope.base);
+    CHECK(found.settings.logit_cap == settings.logit_cap);
+    CHECK((!kind.query_scalar || found.settings.score_scale == 1 / std::sqrt(16.0)));
+  }
 }
 
 TEST_CASE("numbers of a model outside their ranges are refused") {

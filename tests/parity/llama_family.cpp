@@ -71,9 +71,9 @@ void check(const char* name) {
   save_huggingface(model.net, place.path);
   const fs::path ours = place.path / "config.json";
   const llama::description again = llama::read_config(gpt::huggingface_config(ours));
-  llama::for_each_setting(again.settings, [&](const char* setting, double value) {
+  llama::visit_settings(again.settings, [&](const char* setting, double value) {
     CAPTURE(setting);
-    llama::for_each_setting(model.net.settings, [&](const char* other, double here) {
+    llama::visit_settings(model.net.settings, [&](const char* other, double here) {
       if (std::string(setting) == other) CHECK(value == doctest::Approx(here).epsilon(1e-12));
     });
   });
