@@ -115,11 +115,14 @@ struct model {
   constexpr auto embeddings(const auto& ids, const sequences<device, B, T>& batch) const {
     const auto x = hidden(ids, batch);
     if (pooling == bert::pooling::cls) return first(x);
+    const auto ids_there = gr::watch(batch.tokens, x);  // recorded as x is: what follows is part of the step's memory
+    const auto lengths = gr::watch(gr::reshape<B, 1>(batch.lengths), x);
     // 1, 2, ..., T in each row: up to its length, a token is one of the text.
-    const auto counted = gr::cumsum<1>(batch.tokens >= 0) <= gr::cast<std::int64_t>(gr::reshape<B, 1>(batch.lengths));
-    const auto real = gr::where(gr::watch(gr::reshape<B, T, 1>(counted), x), x, 0);
-    using value = gr::value_of_t<decltype(x)>;
-    return gr::sum<1>(real) / gr::watch(gr::cast<value>(gr::reshape<B, 1>(batch.lengths)), x);
+    const auto number = gr::cumsum<1>(ids_there >= 0);
+    const auto last = gr::cast<std::int64_t>(lengths);
+    const auto real = gr::where(gr::reshape<B, T, 1>(number <= last), x, 0);
+    const auto count = gr::cast<gr::value_of_t<decltype(x)>>(lengths);
+    return gr::sum<1>(real) / count;
   }
   /// -> logits, or sentence embeddings.
   template <gr::index_t B, gr::index_t T>
