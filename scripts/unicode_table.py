@@ -56,7 +56,7 @@ is_punctuation, is_number = splits(pre_tokenizers.Punctuation()), splits(pre_tok
 is_no_word, is_no_letter = splits(pre_tokenizers.Whitespace()), splits(pre_tokenizers.ByteLevel(False))
 # A Precompiled looks at the first part of a cluster alone, and drops the rest of it.
 extends = precompiled([("a", "b")])
-PREPENDED = [c for c in POINTS if unicode.category(c) in ("Cf", "Lo") and unicode.grapheme_cluster_break(c) == "Prepend"]
+PREPENDED = [c for c in POINTS if unicode.grapheme_cluster_break(c) == "Prepend"]
 prepends = precompiled([("a", "b")] + [(c, "x") for c in PREPENDED])
 
 
@@ -108,8 +108,8 @@ def escaped(c):
     """A character in a string literal: as it is where an editor shows it as one."""
     if c in '\\"?':
         return "\\" + c
-    if (0x20 <= ord(c) < 0x7F or ord(c) > 0xA0) and unicode.category(c)[0] in "LNPS" and unicode.bidirectional(c) not in (
-            "R", "AL", "AN") and nfc(c) == c:
+    to_right = unicode.bidirectional(c) not in ("R", "AL", "AN")
+    if (0x20 <= ord(c) < 0x7F or ord(c) > 0xA0) and unicode.category(c)[0] in "LNPS" and to_right and nfc(c) == c:
         return c
     return f"\\U{ord(c):08X}" if ord(c) > 0xFFFF else f"\\u{ord(c):04X}" if ord(c) > 0xA0 else f"\\{ord(c):03o}"
 

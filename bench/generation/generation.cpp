@@ -1,5 +1,5 @@
-// Tokens a second of a model of random parameters that writes behind a prompt, with a key-value cache: one line of JSON.
-// The build names the model, GENERATION_MODEL.
+// Tokens a second of a model of random parameters that writes behind a prompt, with a key-value cache: one line of
+// JSON. The build names the model, GENERATION_MODEL.
 //
 //   bench_generation [--precision fp32|bf16_mixed] [--batch 1|8] [--prompt 32] [--tokens 64] [--threads 0] [--whole]
 //

@@ -20,8 +20,8 @@ namespace bert {
 class samples {
  public:
   /// `rows` are numbers of a sample: of each of its sequences tokens, padded to the sequence length, their count, and
-  /// the place where the second text begins; labels are classes or scores. Throws gr::error if there are none, and in training if they are fewer than
-  /// a batch.
+  /// the place where the second text begins; labels are classes or scores. Throws gr::error if there are none, and in
+  /// training if they are fewer than a batch.
   samples(const std::string& name, std::vector<std::int32_t> rows, std::vector<float> labels, bool training);
 
   static constexpr gr::index_t sequence_size = sequence_length + 2, row_size = sizes.texts() * sequence_size;
@@ -63,7 +63,8 @@ struct run_data {
 /// vocabulary.
 run_data read_data(const text_files& files);
 
-/// The lines of a file, one sequence each, as many in a batch as the model is compiled for, and the last ones filled up, and how many there are.
+/// The lines of a file, one sequence each, as many in a batch as the model is compiled for, and the last ones filled
+/// up, and how many there are.
 struct text_batches {
   std::vector<host_batch> batches;
   gr::index_t count = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// How transformers stores each family of encoders: the keys of its config.json and the names of its tensors. A family is
-// a row of families (architecture.hpp) and a case of files_of().
+// How transformers stores each family of encoders: the keys of its config.json and the names of its tensors. A family
+// is a row of families (architecture.hpp) and a case of files_of().
 
 #include <algorithm>
 #include <cmath>

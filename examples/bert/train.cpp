@@ -1,6 +1,7 @@
-// Trains a BERT, or another encoder, to classify texts or to make sentence embeddings. The loop is in train(), the model in model.hpp, a step's arithmetic in training.hpp
-// and gradus/train/model_training.hpp, its memory in memory.cpp, the data in data.cpp, the flags in options.cpp. Log,
-// checkpoints and the end are gr::run's (gradus/run/run.hpp).
+// Trains a BERT, or another encoder, to classify texts or to make sentence embeddings. The loop is in train(), the
+// model in model.hpp, a step's arithmetic in training.hpp and gradus/train/model_training.hpp, its memory in
+// memory.cpp, the data in data.cpp, the flags in options.cpp. Log, checkpoints and the end are gr::run's
+// (gradus/run/run.hpp).
 
 #include <algorithm>
 #include <array>

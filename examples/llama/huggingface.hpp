@@ -85,9 +85,9 @@ inline gr::nn::llama_settings check_huggingface(const gpt::huggingface_config& f
   return found.settings;
 }
 
-/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds; rows of the tables
-/// beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
-/// gradus::error where the folder holds another model than one of these sizes.
+/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds;
+/// rows of the tables beyond the vocabulary become zero. The model is as it was until all of the folder has been read
+/// once. Throws gradus::error where the folder holds another model than one of these sizes.
 template <class X, config C, class After = gr::nothing_after>
 void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& from,
                       const After& after = {}) {

@@ -68,7 +68,8 @@ refuses 1 'not a safetensors file' "$evaluate" text --data text
 
 # ---- gpt_convert
 succeeds "$convert" $model --out exported
-[[ $(ls exported) == $'config.json\ngeneration_config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json' ]] ||
+files=$'config.json\ngeneration_config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json'
+[[ $(ls exported) == "$files" ]] ||
   wrong "a folder for Hugging Face holds $(ls exported)"
 succeeds "$convert" exported --out back.safetensors
 cmp -s back.safetensors $model || wrong "a model that was converted both ways is not what it was"
@@ -102,7 +103,8 @@ cmp -s back_of_folder.safetensors $model || wrong "a model of several files is n
 succeeds "$train" --data text --init model.gguf --steps 1 --lr 1e-40 --weight-decay 0 --sample 0 --out of_init
 cmp -s of_init/model.safetensors $model || wrong "a run does not start from the GGUF file that --init names"
 succeeds "$convert" exported --out small.gguf --type q8_0
-[[ $(stat -c %s small.gguf) -lt $(($(stat -c %s model.gguf) / 3)) ]] || wrong "a file of 8 bits is $(stat -c %s small.gguf)"
+[[ $(stat -c %s small.gguf) -lt $(($(stat -c %s model.gguf) / 3)) ]] ||
+  wrong "a file of 8 bits is $(stat -c %s small.gguf)"
 refuses 1 'model.gguf: is there already' "$convert" exported --out model.gguf
 head -c 1000000 model.gguf >cut.gguf
 refuses 1 'cut.gguf: ends within the tensor .*: the file was cut short' "$convert" cut.gguf --out other
@@ -126,7 +128,8 @@ compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen
 
 refuses 2 'gradus convert: name first what to convert' "$gradus" convert --out other
 refuses 2 'gradus convert: nowhere: no such file or folder' "$gradus" convert nowhere --out other
-refuses 2 'gradus convert: the model: cut.gguf: ends within the tensor' "$gradus" convert cut.gguf --out other.safetensors
+refuses 2 'gradus convert: the model: cut.gguf: ends within the tensor' \
+  "$gradus" convert cut.gguf --out other.safetensors
 
 # ---- gradus sample
 refuses 2 'gradus sample: name the folder of a run first' "$gradus" sample

@@ -67,9 +67,9 @@ inline void check_is_gpt2(const config& of) {
                     " experts cannot be converted: Hugging Face's GPT-2 has none");
 }
 
-/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds; rows of the token
-/// table beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
-/// gradus::error where the folder holds another model than GPT-2 of these sizes.
+/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds;
+/// rows of the token table beyond the vocabulary become zero. The model is as it was until all of the folder has been
+/// read once. Throws gradus::error where the folder holds another model than GPT-2 of these sizes.
 template <class X, config C, class After = gr::nothing_after>
 void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& from,
                       const After& after = {}) {

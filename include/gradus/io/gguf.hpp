@@ -120,9 +120,9 @@ class gguf_writer {
   }
   void set(const std::string& key, const char* text) { set(key, gguf_value(std::string(text))); }
   /// Adds a tensor, the innermost dimension of `shape` last, that is written as `dtype`: "F32", "F16", "BF16" (rounded
-  /// to nearest even) or "Q8_0" (32 values by a common scale: the innermost dimension must be a multiple). write() calls
-  /// `values` when it comes to this tensor. Throws gradus::error for another type, a name that is taken or longer than
-  /// 63 bytes, and more than four dimensions.
+  /// to nearest even) or "Q8_0" (32 values by a common scale: the innermost dimension must be a multiple). write()
+  /// calls `values` when it comes to this tensor. Throws gradus::error for another type, a name that is taken or longer
+  /// than 63 bytes, and more than four dimensions.
   void add(const std::string& name, const std::string& dtype, std::vector<std::size_t> shape, value_source values);
 
   /// Writes the file atomically (see atomic_file). Throws gradus::error if a tensor's values do not match its shape.

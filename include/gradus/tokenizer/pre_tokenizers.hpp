@@ -32,8 +32,8 @@ struct text_piece {
 
 namespace detail {
 
-/// The character that stands for a byte: visible ones stand for themselves; the others are 256, 257, … in order (Radford
-/// et al. 2019, encoder.py).
+/// The character that stands for a byte: visible ones stand for themselves; the others are 256, 257, … in order
+/// (Radford et al. 2019, encoder.py).
 constexpr std::array<char32_t, 256> byte_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 256;

@@ -60,10 +60,10 @@ GRADUS_IMPL void bpe::prepare() {
   }
   table_ = gradus::detail::pair_table(merges.size());
   joined_.assign(joints, false);
-  // Bytes of a character that stand in a merge, or an affix, would make the places between characters mean little.
+  // Not where a character may vanish or be one token with its neighbour, nor where its bytes or an unknown token merge.
   separable_ = continuing_subword_prefix.empty() && end_of_word_suffix.empty() && !ignore_merges;
   const bool all_bytes = std::ranges::none_of(bytes_, [](std::int32_t id) { return id < 0; });
-  if (byte_fallback ? !all_bytes : fuse_unk) separable_ = false;
+  if (byte_fallback ? !all_bytes : fuse_unk || !unk_token) separable_ = false;
   std::vector<bool> is_byte(vocab.ids());
   for (const std::int32_t id : bytes_)
     if (id >= 0) is_byte[static_cast<std::size_t>(id)] = true;
@@ -76,7 +76,8 @@ GRADUS_IMPL void bpe::prepare() {
     const std::int32_t both = vocab.at(left + right.substr(continuing_subword_prefix.size()), which);
     if (!table_.insert(a, b, static_cast<std::int32_t>(rank), both))
       throw error(which + " " + token_table::shown(left + " " + right) + " occurs twice");
-    if (is_byte[static_cast<std::size_t>(a)] || is_byte[static_cast<std::size_t>(b)]) separable_ = false;
+    if (is_byte[static_cast<std::size_t>(a)] || is_byte[static_cast<std::size_t>(b)] || a == unknown_ || b == unknown_)
+      separable_ = false;
     char32_t last = 0;
     unicode::for_each_character(left, [&](char32_t c, std::string_view) { last = c; });
     joined_[joint(last, unicode::read_utf8(right, 0).value)] = true;
