@@ -6,10 +6,10 @@ process of its own: gpt2 (124M), smollm2 (SmolLM2 135M) or qwen2 (Qwen 2.5 0.5B)
                                     [--tokens 64]
                                     [--rounds 3] [--threads 2] [--alone] [--whole] [--gguf FILE]
 
-Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax in
-float; transformers has everything in bf16. With --gguf, llama.cpp runs that file where one sequence is written: make one of
-the same type by `transformers_model.py --save FOLDER` and `gradus convert`. --alone leaves the others out; --whole adds
-what a pass over the whole context would write.
+Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax
+in float; transformers has everything in bf16. With --gguf, llama.cpp runs that file where one sequence is written:
+make one of the same type by `transformers_model.py --save FOLDER` and `gradus convert`. --alone leaves the others
+out; --whole adds what a pass over the whole context would write.
 
 torch and transformers are looked for as bench/peers/run.py does. What comes out: a table, and
 build/bench/generation.json, a list of {name, value, unit, ratio}, where ratio is gradus over transformers.
