@@ -33,8 +33,8 @@ constexpr bool is_ideograph(char32_t c) {
   return std::ranges::any_of(blocks, [&](const auto& b) { return c >= b[0] && c <= b[1]; });
 }
 
-/// Bytes of the cluster of characters at the start of a text (Unicode standard, annex 29), but for those of flags, of
-/// joined emoji and of Indic consonants, which have six bytes at least.
+/// Bytes of the cluster of characters at the start of a text (Unicode standard, annex 29). Clusters of flags, of joined
+/// emoji and of Indic consonants, which have six bytes at least, count as several.
 inline std::size_t cluster(std::string_view text) {
   using unicode::property;
   const auto is_in = [](char32_t c, char32_t low, char32_t high) { return c >= low && c <= high; };

@@ -260,7 +260,7 @@ struct pattern_split {
 
 using any = std::variant<bert, byte_level, metaspace, whitespace, whitespace_split, punctuation, digits, pattern_split>;
 
-/// Those of a byte-level BPE that splits texts by a pattern.
+/// The pre-tokenizers of a byte-level BPE that splits texts by a pattern.
 std::vector<any> byte_level_by(word_pattern pattern);
 
 }  // namespace pre_tokenizers
