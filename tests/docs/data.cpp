@@ -11,12 +11,12 @@
 #include <gradus/data/npy.hpp>
 #include <gradus/data/prefetch.hpp>
 #include <gradus/data/sample_batches.hpp>
-#include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
-#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/data/token_shard.hpp>
 #include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
+#include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <iostream>
 #include <numeric>
 #include <string>
@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
     // [encode]
     const gr::tokenizer there = gr::read_tokenizer_json("tokenizer.json");
     const std::vector<std::int32_t> ids = there.encode("Hello <|endoftext|>");
-    const std::string text = there.decode(ids);                 // "Hello <|endoftext|>"
+    const std::string text = there.decode(ids);            // "Hello <|endoftext|>"
     const std::string bytes = there.bytes_of(ids.back());  // "<|endoftext|>"
     // [/encode]
     CHECK(text == "Hello <|endoftext|>");
