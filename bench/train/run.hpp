@@ -127,7 +127,7 @@ run_result run_steps(const run_options& o) {
   result.parameters = gr::parameter_count(t.net);
 
   const gr::token_shard shard(o.tokens);
-  const gr::token_windows<std::uint16_t, S.context> windows({{shard.tokens(), o.tokens}}, S.vocabulary);
+  const gr::token_windows<std::uint16_t, S.context> windows({shard.tokens()}, S.vocabulary);
   // Micro-batch after micro-batch, the rows of a step are the same in any number of them.
   const auto make = [&](std::uint64_t number) {
     return windows.template random_batch<trained::batch>(1, static_cast<std::uint32_t>(number / micro_batches),

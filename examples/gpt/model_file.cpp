@@ -11,7 +11,7 @@
 #include <gradus/generate/token_window.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/run/run_folder.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../llama/huggingface.hpp"

@@ -15,8 +15,8 @@
 #include <gradus/gradus.hpp>
 #include <gradus/io/mapped_file.hpp>
 #include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <iostream>
 #include <numeric>
 #include <string>
@@ -47,7 +47,7 @@ struct in_a_folder {  // what is read and written lies in a folder of its own
 TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   // [train]
   const gr::mapped_file book("book.txt");  // not read before it is looked at
-  const gr::tokenizer tokenizer = gr::train_bpe(book.text(), {.vocabulary = 500});
+  const gr::tokenizer tokenizer = gr::train_tokenizer(book.text(), {.vocabulary = 500});
   gr::write_tokenizer_json("tokenizer.json", tokenizer);
   // [/train]
   CHECK(tokenizer.vocabulary() == 500);
@@ -66,8 +66,7 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
     gr::token_shard_writer shard("train.bin", gr::shard_layout::llm_c);
     gr::token_encoder encoder(tokenizer);
     encoder.encode(book.text(), [&](std::span<const std::int32_t> ids) {  // a few tokens at a time
-      const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
-      shard.write(narrow);
+      shard.write(ids);
     });
     shard.commit();  // the file is there, and whole
     // [/shards]
@@ -121,8 +120,7 @@ TEST_CASE_FIXTURE(in_a_folder, "batches come from several shards") {
   }
   // [batches]
   const gr::token_shard first("train_000000.bin"), second("train_000001.bin");
-  const std::vector<gr::token_sequence> shards{{first.tokens(), "train_000000.bin"},
-                                               {second.tokens(), "train_000001.bin"}};
+  const std::vector<gr::token_sequence> shards{first.tokens(), second.tokens()};
   const auto parts = gr::split_sequences(shards, /*context=*/64, /*validation_share=*/0.1);
   const gr::token_windows<std::uint16_t, 64> train(parts.train, /*vocabulary=*/50257);
 

@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const gradus_fuzz::input_file input(data, size);
   return gradus_fuzz::attempt([&] {
     const gradus::token_shard shard(input.path());
-    const gradus::token_windows<std::uint16_t, 4> windows({{shard.tokens(), "shard"}}, 1000);
+    const gradus::token_windows<std::uint16_t, 4> windows({shard.tokens()}, 1000);
     for (std::uint32_t i = 0; i < 3; ++i) {
       gradus_fuzz::attempt([&] { (void)windows.random_batch<2>(1, i); });
       gradus_fuzz::attempt([&] { (void)windows.shuffled_batch<2>(1, i); });

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../../llama/huggingface.hpp"

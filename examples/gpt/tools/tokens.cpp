@@ -19,7 +19,7 @@
 #include <gradus/data/token_shard.hpp>
 #include <gradus/io/random_access_file.hpp>
 #include <gradus/io/text_file.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../../flags/flags.hpp"
@@ -249,7 +249,7 @@ int make_tokens(const options& o) {
 
   gpt::unfinished_folder folder(o.out);
   if (o.tokenizer == "train") {
-    gr::bpe_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
+    gr::tokenizer_trainer trainer({.vocabulary = o.vocabulary, .broken = o.broken_utf8()});
     for (const text_part& part : train) trainer.count(part.text());
     by = trainer.train();
     if (by->vocabulary() < o.vocabulary)

@@ -43,7 +43,7 @@ class dataset {
   /// FNV-1a hash of the stored tokens; of sequences above 64 MiB, of evenly spread pieces.
   std::uint64_t fingerprint() const;
 
-  /// Reads all tokens; throws gradus::error if one is not below `vocabulary`: a shard may hold any 16-bit number.
+  /// Reads all tokens; throws gradus::error if one is not below `vocabulary`: a shard may hold any number.
   void check_tokens(std::size_t vocabulary) const;
 
   /// The files replaced, removed or rewritten since they were opened: "a.txt, b.txt". The tokens stay those opened.

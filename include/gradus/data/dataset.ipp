@@ -110,8 +110,10 @@ GRADUS_IMPL token_sequence dataset::open_shard(const std::filesystem::path& path
   const auto& file = files_.emplace_back(std::make_shared<const random_access_file>(path));
   std::vector<std::byte> head(std::min<std::size_t>(file->size(), 1024));
   file->read(0, head);
-  const std::size_t begin = detail::first_token_of_shard(path, file->size(), head);
-  return token_sequence::in_file<token_shard::token>(file, begin, path.string());
+  const shard_layout layout = detail::layout_of_shard(path, file->size(), head);
+  const std::size_t begin = detail::first_token_of_shard(layout);
+  return detail::has_wide_tokens(layout) ? token_sequence::in_file<std::int32_t>(file, begin, path.string())
+                                         : token_sequence::in_file<std::uint16_t>(file, begin, path.string());
 }
 
 template <class Token>

@@ -16,6 +16,7 @@
 #include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "pair_table.hpp"
+#include "text_trie.hpp"
 #include "token_table.hpp"
 
 namespace gradus {
@@ -148,8 +149,7 @@ struct unigram {
   friend const token_table& tokens_of(const unigram& model) { return model.tokens_; }
 
   token_table tokens_;
-  detail::pair_table trie_;         // node and byte: the next node
-  std::vector<std::int32_t> ends_;  // the token that ends at a node; -1: none
+  detail::text_trie trie_;
   std::array<std::int32_t, 256> bytes_{};
   std::vector<double> scores_;
   double unknown_score_ = 0;

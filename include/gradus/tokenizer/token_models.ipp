@@ -212,25 +212,9 @@ GRADUS_IMPL void unigram::prepare() {
   }
   unknown_score_ = least - 10;
   bytes_ = gradus::detail::byte_tokens(tokens_);
-  std::vector<std::string_view> sorted;
-  for (const auto& [text, score] : vocab) sorted.push_back(text);
-  std::ranges::sort(sorted);
-  std::size_t nodes = 1;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    const std::string_view before = i == 0 ? std::string_view() : sorted[i - 1];
-    nodes += sorted[i].size() - static_cast<std::size_t>(std::ranges::mismatch(before, sorted[i]).in1 - before.begin());
-  }
-  trie_ = gradus::detail::pair_table(nodes);
-  ends_.assign(1, -1);
-  for (std::size_t id = 0; id < vocab.size(); ++id) {
-    std::int32_t node = 0;
-    for (const char c : vocab[id].first) {
-      const auto next = static_cast<std::int32_t>(ends_.size());
-      if (trie_.insert(node, static_cast<unsigned char>(c), 0, next)) ends_.push_back(-1);
-      node = trie_.find(node, static_cast<unsigned char>(c))->result;
-    }
-    ends_[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(id);
-  }
+  std::vector<std::string_view> texts;
+  for (const auto& [text, score] : vocab) texts.push_back(text);
+  trie_ = gradus::detail::text_trie(texts);
 }
 
 GRADUS_IMPL void unigram::spell(std::string_view word, std::vector<std::int32_t>& to,
@@ -246,16 +230,10 @@ GRADUS_IMPL void unigram::spell(std::string_view word, std::vector<std::int32_t>
     };
     bytes = unicode::read_utf8(word, at).bytes;
     bool single = false;
-    std::int32_t node = 0;
-    for (std::size_t end = at; end < word.size(); ++end) {
-      const auto* next = trie_.find(node, static_cast<unsigned char>(word[end]));
-      if (next == nullptr) break;
-      node = next->result;
-      const std::int32_t id = ends_[static_cast<std::size_t>(node)];
-      if (id < 0) continue;
-      reach(end + 1, scores_[static_cast<std::size_t>(id)] + here, id);
-      single = single || end + 1 == at + bytes;
-    }
+    trie_.for_each_at(word, at, [&](std::size_t end, std::int32_t id) {
+      reach(end, scores_[static_cast<std::size_t>(id)] + here, id);
+      single = single || end == at + bytes;
+    });
     if (!single) reach(at + bytes, unknown_score_ + here, unknown);
   }
   // From the end, with neighbouring unknown characters as one.

@@ -55,7 +55,7 @@ struct model_input {
 
 /// Encodes texts and decodes tokens as Hugging Face's tokenizers do with the same parts.
 ///
-/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; bpe_trainer.hpp learns one from text.
+/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; tokenizer_trainer.hpp learns one from text.
 class tokenizer {
  public:
   using token = std::int32_t;
@@ -84,6 +84,10 @@ class tokenizer {
   /// use a token_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
 
+  /// Calls `sink` for each word of a text: what normalizers and pre-tokenizers make of it. Added tokens are ordinary text
+  /// here, and the words of a byte-level tokenizer are bytes.
+  void split(std::string_view text, broken_utf8 broken, const std::function<void(std::string_view)>& sink) const;
+
   /// A text with its special tokens, cut at its end to `max_length` ids. Throws gradus::error if those alone are more.
   model_input input(std::string_view text, std::size_t max_length = no_limit) const;
   /// A pair of texts with their special tokens. What exceeds `max_length` ids is cut from the end of the longer text
@@ -100,6 +104,11 @@ class tokenizer {
 
   void place_added_tokens();
   void normalize(std::string& text) const;
+  /// Whether bytes that are not UTF-8 can stay as they are.
+  bool keeps_broken() const { return byte_level_ && parts_.normalizers.empty(); }
+  /// Calls sink(word) for what the pre-tokenizers from number `stage` on make of a piece.
+  template <class Sink>
+  void split(text_piece piece, std::size_t stage, const Sink& sink) const;
   const token_table& table() const;
   model_input assembled(const std::vector<template_piece>& layout, std::vector<token> first, std::vector<token> second,
                         std::size_t max_length) const;
@@ -140,7 +149,6 @@ class token_encoder {
   using token_sink = std::function<void(std::span<const token>)>;
 
   void encode_to(std::string_view text, const token_sink& sink);
-  void split(text_piece piece, std::size_t stage, const token_sink& sink);
   void add_word(std::string_view word, const token_sink& sink);
   /// The tokens of a word, until the next call.
   std::span<const token> tokens_of(std::string_view word);

@@ -103,6 +103,38 @@ GRADUS_IMPL void tokenizer::normalize(std::string& text) const {
   for (const auto& part : parts_.normalizers) std::visit([&](const auto& rewrite) { rewrite(text); }, part);
 }
 
+template <class Sink>
+void tokenizer::split(text_piece piece, std::size_t stage, const Sink& sink) const {
+  const auto& parts = parts_.pre_tokenizers;
+  if (stage == parts.size()) return sink(piece.text);
+  std::visit(
+      [&]<class Part>(const Part& part) {
+        part.split(piece, [&](text_piece some) {
+          // The last pre-tokenizer's bytes become characters when a new word is spelled.
+          if (std::is_same_v<Part, pre_tokenizers::byte_level> && stage + 1 < parts.size()) {
+            const std::string characters = detail::as_byte_characters(some.text);
+            split({characters, some.first}, stage + 1, sink);
+          } else {
+            split(some, stage + 1, sink);
+          }
+        });
+      },
+      parts[stage]);
+}
+
+GRADUS_IMPL void tokenizer::split(std::string_view text, broken_utf8 broken,
+                                  const std::function<void(std::string_view)>& sink) const {
+  std::string rewritten;
+  if ((broken == broken_utf8::replace || !keeps_broken()) && unicode::count_broken(text) > 0)
+    text = rewritten = unicode::replace_broken(text);
+  if (!parts_.normalizers.empty()) {
+    rewritten = text;
+    normalize(rewritten);
+    text = rewritten;
+  }
+  if (!text.empty()) split({text}, 0, sink);
+}
+
 GRADUS_IMPL std::vector<tokenizer::token> tokenizer::encode(std::string_view text, encode_options options) const {
   std::vector<token> tokens;
   token_encoder(*this, options).encode(text, [&](std::span<const token> some) {
@@ -168,7 +200,7 @@ GRADUS_IMPL void token_encoder::encode_to(std::string_view text, const token_sin
   std::string whole;
   if (const std::size_t broken = unicode::count_broken(text); broken > 0) {
     broken_ += broken;
-    if (options_.broken == broken_utf8::replace || !tokenizer_.byte_level_ || !tokenizer_.parts_.normalizers.empty()) {
+    if (options_.broken == broken_utf8::replace || !tokenizer_.keeps_broken()) {
       whole = unicode::replace_broken(text);
       text = whole;
     }
@@ -182,7 +214,9 @@ GRADUS_IMPL void token_encoder::encode_to(std::string_view text, const token_sin
       part = rewritten;
     }
     const char* begin = part.data();
-    const auto words = [&](std::string_view some) { split({some, first && some.data() == begin}, 0, sink); };
+    const auto words = [&](std::string_view some) {
+      tokenizer_.split({some, first && some.data() == begin}, 0, [&](std::string_view word) { add_word(word, sink); });
+    };
     if (!options_.added_tokens) {
       if (!part.empty()) words(part);
     } else {
@@ -195,24 +229,6 @@ GRADUS_IMPL void token_encoder::encode_to(std::string_view text, const token_sin
     tokenizer_.before_.split(
         text, [&](std::string_view part) { normalized(part, part.data() == text.data()); }, found);
   }
-}
-
-GRADUS_IMPL void token_encoder::split(text_piece piece, std::size_t stage, const token_sink& sink) {
-  const auto& parts = tokenizer_.parts_.pre_tokenizers;
-  if (stage == parts.size()) return add_word(piece.text, sink);
-  std::visit(
-      [&]<class Part>(const Part& part) {
-        part.split(piece, [&](text_piece some) {
-          // The last pre-tokenizer's bytes become characters when a new word is spelled.
-          if (std::is_same_v<Part, pre_tokenizers::byte_level> && stage + 1 < parts.size()) {
-            const std::string characters = detail::as_byte_characters(some.text);
-            split({characters, some.first}, stage + 1, sink);
-          } else {
-            split(some, stage + 1, sink);
-          }
-        });
-      },
-      parts[stage]);
 }
 
 GRADUS_IMPL void token_encoder::add_word(std::string_view word, const token_sink& sink) {

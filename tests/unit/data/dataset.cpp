@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <gradus/data/batches.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
 #include <gradus/data/dataset.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <random>
 #include <span>
 #include <string>
@@ -25,9 +25,11 @@ struct data_folder : gradus_test::scratch_folder {
     std::ofstream(path / name, std::ios::binary) << bytes;
     return (path / name).string();
   }
-  std::string shard(const char* name, const std::vector<std::uint16_t>& tokens) const {
+  template <class Token>
+  std::string shard(const char* name, const std::vector<Token>& tokens,
+                    gradus::shard_layout layout = gradus::shard_layout::nanogpt) const {
     fs::create_directories((path / name).parent_path());
-    gradus::token_shard_writer out(path / name);
+    gradus::token_shard_writer out(path / name, layout);
     out.write(tokens);
     out.commit();
     return (path / name).string();
@@ -80,7 +82,7 @@ TEST_CASE("several texts are joined behind line ends, and validation may have te
 TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
   const data_folder f;
   const std::string a = random_text(3000), b = random_text(500);
-  const auto tokenizer = gradus::train_bpe(a, {.vocabulary = 300});
+  const auto tokenizer = gradus::train_tokenizer(a, {.vocabulary = 300});
   const std::string json = (f.path / "tokenizer.json").string();
   gradus::write_tokenizer_json(json, tokenizer);
   const dataset data({.data = {f.text("a", a), f.text("b", b)}, .validation_data = {f.text("c", b)}, .tokenizer = json},
@@ -92,8 +94,8 @@ TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
   CHECK_FALSE(data.bytes());
   REQUIRE(data.tokenizer() != nullptr);
   CHECK(data.vocabulary() == tokenizer.vocabulary());
-  CHECK(tokenizer.decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())) ==
-        data.tokenizer()->decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())));
+  CHECK(tokenizer.decode(std::vector<std::uint16_t>(expected.end() - 3, expected.end())) ==
+        data.tokenizer()->decode(std::vector<std::uint16_t>(expected.end() - 3, expected.end())));
 }
 
 TEST_CASE("each text begins with the tokenizer's token for that") {
@@ -124,7 +126,7 @@ TEST_CASE("a folder of shards: those with val in their names are for validation"
   CHECK(data.vocabulary() == 0);
   CHECK_FALSE(data.bytes());
   // A share where none is for validation; and the tokenizer beside them.
-  const auto tokenizer = gradus::train_bpe(random_text(500), {.vocabulary = 270});
+  const auto tokenizer = gradus::train_tokenizer(random_text(500), {.vocabulary = 270});
   gradus::write_tokenizer_json(f.path / "s" / "tokenizer.json", tokenizer);
   fs::remove(f.path / "s" / "x_val_000000.bin");
   const dataset cut({.data = {folder}, .validation_share = 0.3}, 16);
@@ -191,7 +193,7 @@ TEST_CASE("a text in memory that is rewritten, replaced or removed is told of") 
   const data_folder f;
   const std::string a = random_text(3000), path = f.text("a", a), other = f.text("b", random_text(500));
   const std::string json = (f.path / "tokenizer.json").string();
-  gradus::write_tokenizer_json(json, gradus::train_bpe(a, {.vocabulary = 300}));
+  gradus::write_tokenizer_json(json, gradus::train_tokenizer(a, {.vocabulary = 300}));
   for (const std::string& tokenizer : {std::string(), json}) {
     f.text("a", a);
     const dataset data({.data = {path, other}, .tokenizer = tokenizer}, 16);
@@ -203,6 +205,22 @@ TEST_CASE("a text in memory that is rewritten, replaced or removed is told of") 
     CHECK(data.replaced_files() == path);
     CHECK(values(data.train()[0]) == before);
   }
+}
+
+TEST_CASE("a shard of 32-bit tokens is one like others") {
+  const data_folder f;
+  std::vector<std::int32_t> tokens(40);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(100'000 + i);
+  const dataset data({.data = {f.shard("a.bin", tokens, gradus::shard_layout::llm_c_32)},
+                      .validation_data = {f.shard("b.bin", std::vector<std::uint16_t>(20, 5))}},
+                     16);
+  CHECK(values(data.train()[0]) == tokens);
+  CHECK(data.tokens() == 60);
+  CHECK_NOTHROW(data.check_tokens(100'040));
+  CHECK_THROWS_WITH_AS(data.check_tokens(100'039), doctest::Contains("token 39 is 100039, outside the vocabulary"),
+                       gradus::error);
+  const auto batch = gradus::token_windows<std::int32_t, 16>(data.train(), 100'040).random_batch<4>(1, 0);
+  CHECK(batch.targets[0] == batch.inputs[0] + 1);
 }
 
 TEST_CASE("all tokens of shards are held against a vocabulary before training begins") {

@@ -2,8 +2,8 @@
 
 #include <functional>
 #include <gradus/io/json.hpp>
-#include <gradus/tokenizer/bpe_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-json small() { return json::parse(gradus::tokenizer_json(gradus::train_bpe("ab ab cab", {.vocabulary = 260}))); }
+json small() { return json::parse(gradus::tokenizer_json(gradus::train_tokenizer("ab ab cab", {.vocabulary = 260}))); }
 
 void refused(const std::function<void(json&)>& spoil, const char* message) {
   json file = small();
@@ -164,7 +164,7 @@ TEST_CASE("a malformed tokenizer.json is refused in one line that says what is w
 
 TEST_CASE("a tokenizer.json that was cut short or changed is read or refused, and nothing else") {
   std::mt19937 random(gradus_test::fresh_seed());
-  const std::string whole = gradus::tokenizer_json(gradus::train_bpe("ab ab cab", {.vocabulary = 260}));
+  const std::string whole = gradus::tokenizer_json(gradus::train_tokenizer("ab ab cab", {.vocabulary = 260}));
   for (int round = 0; round < 300; ++round) {
     std::string text = whole.substr(0, round % 3 == 0 ? random() % whole.size() : whole.size());
     for (int i = 0; i < round % 4 && !text.empty(); ++i) text[random() % text.size()] = static_cast<char>(random());
