@@ -4,8 +4,8 @@
 # its kernels itself. Included by gradus itself and by the installed package, where gradus_SOURCES is the folder that
 # compiled.cpp is in.
 
-# gradus_use_pcre2(<target>): gives the target PCRE2, if it is there: by it, tokenizers read regular expressions for which
-# gradus has no code of its own.
+# gradus_use_pcre2(<target>): gives the target PCRE2, if it is there: by it, tokenizers read regular expressions for
+# which gradus has no code of its own.
 function(gradus_use_pcre2 target)
   find_path(GRADUS_PCRE2_INCLUDE_DIR pcre2.h)
   find_library(GRADUS_PCRE2_LIBRARY pcre2-8)

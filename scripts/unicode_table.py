@@ -56,7 +56,7 @@ is_punctuation, is_number = splits(pre_tokenizers.Punctuation()), splits(pre_tok
 is_no_word, is_no_letter = splits(pre_tokenizers.Whitespace()), splits(pre_tokenizers.ByteLevel(False))
 # A Precompiled looks at the first part of a cluster alone, and drops the rest of it.
 extends = precompiled([("a", "b")])
-PREPENDED = [c for c in POINTS if unicode.category(c) in ("Cf", "Lo") and unicode.grapheme_cluster_break(c) == "Prepend"]
+PREPENDED = [c for c in POINTS if unicode.grapheme_cluster_break(c) == "Prepend"]
 prepends = precompiled([("a", "b")] + [(c, "x") for c in PREPENDED])
 
 
@@ -68,7 +68,8 @@ def properties(c):
     return (kind | is_punctuation(c) << 2 | (c != " " and clean(c) == "") << 3
             | (kind != 3 and not is_no_word(c)) << 4 | is_number(c) << 5 | (unmark(c) == "") << 6
             | (strip(c) == "" and nfd(c) == c) << 7 | (extends("a" + c) == "b") << 8
-            | (c in PREPENDED and prepends(c + "a") == "x") << 9)
+            | (c in PREPENDED and prepends(c + "a") == "x") << 9
+            | (unicode.grapheme_cluster_break(c) in ("Control", "CR", "LF")) << 10)
 
 
 def combining_class(c):
@@ -107,8 +108,8 @@ def escaped(c):
     """A character in a string literal: as it is where an editor shows it as one."""
     if c in '\\"?':
         return "\\" + c
-    if (0x20 <= ord(c) < 0x7F or ord(c) > 0xA0) and unicode.category(c)[0] in "LNPS" and unicode.bidirectional(c) not in (
-            "R", "AL", "AN") and nfc(c) == c:
+    to_right = unicode.bidirectional(c) not in ("R", "AL", "AN")
+    if (0x20 <= ord(c) < 0x7F or ord(c) > 0xA0) and unicode.category(c)[0] in "LNPS" and to_right and nfc(c) == c:
         return c
     return f"\\U{ord(c):08X}" if ord(c) > 0xFFFF else f"\\u{ord(c):04X}" if ord(c) > 0xA0 else f"\\{ord(c):03o}"
 
@@ -138,8 +139,8 @@ def main():
 #include <string_view>
 
 namespace gradus::detail {{""")
-    array("/// Start of each run of characters with the same properties, in order: code point times 1024, plus the bits of\n"
-          "/// unicode::property, the lowest two of which are a character_class.", "unicode_runs", runs(properties, 10))
+    array("/// Start of each run of characters with the same properties, in order: code point times 2048, plus the bits of\n"
+          "/// unicode::property, the lowest two of which are a character_class.", "unicode_runs", runs(properties, 11))
     array("/// Start of each run of characters of one canonical combining class, in order: code point times 256, plus the\n"
           "/// class.", "combining_runs", runs(combining_class, 8))
     lowered = {c: lower(c) for c in POINTS if lower(c) != c}

@@ -1,5 +1,5 @@
-// Tokens a second of a GPT-2 of random parameters that writes behind a prompt, with a key-value cache: one line of
-// JSON.
+// Tokens a second of a model of random parameters that writes behind a prompt, with a key-value cache: one line of
+// JSON. The build names the model, GENERATION_MODEL.
 //
 //   bench_generation [--precision fp32|bf16_mixed] [--batch 1|8] [--prompt 32] [--tokens 64] [--threads 0] [--whole]
 //
@@ -17,6 +17,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -25,11 +26,26 @@
 
 #include "../support/process.hpp"
 #include "gpt/model.hpp"
+#include "llama/model.hpp"
 
 namespace gr = gradus;
 namespace {
 
-constexpr gpt::config gpt2{12, 12, 768, 1024, 50257};
+namespace models {
+[[maybe_unused]] constexpr gpt::config gpt2{12, 12, 768, 1024, 50257};
+[[maybe_unused]] constexpr llama::config smollm2{
+    // SmolLM2 135M
+    .layers = 30, .heads = 9, .width = 576, .context = 1024, .vocabulary = 49152, .kv_heads = 3, .hidden = 1536};
+[[maybe_unused]] constexpr llama::config qwen2{
+    // Qwen 2.5 0.5B
+    .layers = 24,         .heads = 14,   .width = 896,   .context = 1024,
+    .vocabulary = 151936, .kv_heads = 2, .hidden = 4864, .family = llama::family_named("qwen2"),
+    .biases = 1};
+}  // namespace models
+#ifndef GENERATION_MODEL
+#define GENERATION_MODEL gpt2
+#endif
+constexpr auto sizes = models::GENERATION_MODEL;
 constexpr gr::index_t chunk = 64;
 
 struct options {
@@ -72,17 +88,19 @@ double memory_gb_s(gr::context<gr::cpu>& ctx, std::size_t bytes) {
 template <class Precision, gr::index_t Batch>
 void measure(const options& o) {
   using X = gr::on<gr::cpu, gr::precision_with<Precision, gr::keep_copies>>;
-  constexpr double bytes_read =
-      static_cast<double>((12 * gpt2.layers * gpt2.width * gpt2.width + gpt2.padded_vocabulary() * gpt2.width) *
-                          sizeof(typename X::compute));
   gr::stream stream;
   if (o.threads > 0) gr::set_thread_count(stream, o.threads);
   gr::host_resource heap;
   gr::pool_resource pool{heap};
   gr::context<gr::cpu> ctx{stream, pool};
-  gpt::model<X, gpt2> net;
+  gpt::model_of<X, sizes> net;
   gr::init(net, ctx, gr::normal_init{.seed = 1});
-  typename gpt::model<X, gpt2>::template cache<Batch> past{ctx};
+  double bytes_read = 0;  // of the matrices
+  gr::for_each_param(net, [&]<class P>(std::string_view name, const P&) {
+    if (P::shape::rank == 2 && name != "positions")
+      bytes_read += static_cast<double>(P::shape::size * sizeof(typename X::compute));
+  });
+  typename gpt::model_of<X, sizes>::template cache<Batch> past{ctx};
   gr::token_sampler sampler{{.temperature = 0}};
   std::array<std::int32_t, Batch> last{};
   const std::span<const std::int32_t> nothing;
@@ -93,14 +111,14 @@ void measure(const options& o) {
         gr::next_logits(net, gr::from_host<std::int32_t, gr::shape<Batch, Times>>(ctx, ids.data()), past, count);
     for (gr::index_t b = 0; b < Batch; ++b)
       last[b] = static_cast<std::int32_t>(
-          sampler.choose(logits.values().subspan(b * gpt2.padded_vocabulary(), gpt2.vocabulary), nothing, 0));
+          sampler.choose(logits.values().subspan(b * sizes.padded_vocabulary(), sizes.vocabulary), nothing, 0));
   };
   const auto read_prompt = [&] {
     past.rewind(0);
     for (gr::index_t p = 0; p < o.prompt; p += chunk) {
       std::vector<std::int32_t> ids(Batch * chunk);
       for (gr::index_t i = 0; i < ids.size(); ++i)
-        ids[i] = static_cast<std::int32_t>((p * 31 + i * 97) % gpt2.vocabulary);
+        ids[i] = static_cast<std::int32_t>((p * 31 + i * 97) % sizes.vocabulary);
       take_in(std::integral_constant<gr::index_t, chunk>{}, ids, std::min(chunk, o.prompt - p));
     }
   };
@@ -116,7 +134,7 @@ void measure(const options& o) {
   double whole_tok_s = 0;
   if constexpr (Batch == 1) {
     if (o.whole) {
-      const auto ids = gr::zeros<std::int32_t, gr::shape<1, gpt2.context>>(ctx);
+      const auto ids = gr::zeros<std::int32_t, gr::shape<1, sizes.context>>(ctx);
       whole_tok_s = 1 / seconds_of([&] { net(ids); });
     }
   }
@@ -164,7 +182,7 @@ int main(int argc, char** argv) {
     else fail("no flag " + flag);
   }
   if (o.batch != 1 && o.batch != 8) fail("--batch must be 1 or 8, for which it is compiled");
-  if (o.prompt == 0 || o.tokens == 0 || o.prompt + o.tokens >= gpt2.context)
+  if (o.prompt == 0 || o.tokens == 0 || o.prompt + o.tokens >= sizes.context)
     fail("--prompt and --tokens must be 1 at least, and below 1024 together");
   if (o.precision == "fp32") measure<gr::fp32>(o);
   else if (o.precision == "bf16_mixed") measure<gr::bf16_mixed>(o);

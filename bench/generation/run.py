@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""gradus and Hugging Face's transformers write with a GPT-2 of 124M random parameters, turn about, each in a process of
-its own.
+"""gradus, Hugging Face's transformers and llama.cpp write with a model of random parameters, turn about, each in a
+process of its own: gpt2 (124M), smollm2 (SmolLM2 135M) or qwen2 (Qwen 2.5 0.5B).
 
-    python3 bench/generation/run.py [--precisions fp32 bf16_mixed] [--batches 1 8] [--prompt 32] [--tokens 64]
-                                    [--rounds 3] [--threads 2] [--alone] [--whole]
+    python3 bench/generation/run.py [--model gpt2] [--precisions fp32 bf16_mixed] [--batches 1 8] [--prompt 32]
+                                    [--tokens 64]
+                                    [--rounds 3] [--threads 2] [--alone] [--whole] [--gguf FILE]
 
-Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax in
-float; transformers has everything in bf16. --alone leaves transformers out; --whole adds what a pass over the whole
-context would write.
+Both keep keys and values, and always take the likeliest token. bf16_mixed of gradus computes norms and the softmax
+in float; transformers has everything in bf16. With --gguf, llama.cpp runs that file where one sequence is written:
+make one of the same type by `transformers_model.py --save FOLDER` and `gradus convert`. --alone leaves the others
+out; --whole adds what a pass over the whole context would write.
 
 torch and transformers are looked for as bench/peers/run.py does. What comes out: a table, and
 build/bench/generation.json, a list of {name, value, unit, ratio}, where ratio is gradus over transformers.
@@ -25,6 +27,8 @@ from peers import ROOT, find_python, machine, print_table, ratio, run_json, show
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=("gpt2", "smollm2", "qwen2"), default="gpt2")
+    parser.add_argument("--gguf", help="the model as llama.cpp reads it")
     parser.add_argument("--precisions", nargs="+", choices=("fp32", "bf16_mixed"), default=["fp32", "bf16_mixed"])
     parser.add_argument("--batches", nargs="+", type=int, choices=(1, 8), default=[1, 8])
     parser.add_argument("--prompt", type=int, default=32)
@@ -37,11 +41,11 @@ def main():
     if o.rounds < 1:
         parser.error("rounds must be positive")
     build = ROOT / "build" / "release"
-    done = subprocess.run(["cmake", "--build", str(build), "--target", "bench_generation"],
+    done = subprocess.run(["cmake", "--build", str(build), "--target", f"bench_generation_{o.model}"],
                           stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         sys.exit("bench_generation cannot be built: run scripts/bench.sh generation")
-    packages = ["torch", "transformers"]
+    packages = ["torch", "transformers", *(["llama_cpp"] if o.gguf else [])]
     python = None if o.alone else find_python(packages)
 
     rows, table = [], []
@@ -49,10 +53,12 @@ def main():
         for batch in o.batches:
             common = ["--precision", precision, "--batch", str(batch), "--prompt", str(o.prompt),
                       "--tokens", str(o.tokens), "--threads", str(o.threads)]
-            commands = {"gradus": [str(build / "bench" / "generation" / "bench_generation"), *common,
+            commands = {"gradus": [str(build / "bench" / "generation" / f"bench_generation_{o.model}"), *common,
                                    *(["--whole"] if o.whole else [])]}
             if python:
-                commands["transformers"] = [python, str(HERE / "transformers_gpt2.py"), *common]
+                commands["transformers"] = [python, str(HERE / "transformers_model.py"), "--model", o.model, *common]
+            if python and o.gguf and batch == 1:
+                commands["llama.cpp"] = [python, str(HERE / "llama_cpp_model.py"), o.gguf, *common[4:]]
             results = {side: [] for side in commands}
             for i in range(o.rounds):
                 for side, command in commands.items():

@@ -9,6 +9,15 @@
 
 #include "model.hpp"
 
+#ifndef BERT_FAMILY
+#define BERT_FAMILY bert
+#endif
+#ifndef BERT_TASK
+#define BERT_TASK classes
+#endif
+#ifndef BERT_ACTIVATION
+#define BERT_ACTIVATION gelu_erf
+#endif
 #ifndef BERT_LAYERS
 #define BERT_LAYERS 2
 #endif
@@ -29,6 +38,12 @@
 #endif
 #ifndef BERT_SEGMENTS
 #define BERT_SEGMENTS 2
+#endif
+#ifndef BERT_FIRST_POSITION
+#define BERT_FIRST_POSITION 0
+#endif
+#ifndef BERT_EMBEDDING
+#define BERT_EMBEDDING 0
 #endif
 #ifndef BERT_LABELS
 #define BERT_LABELS 2
@@ -58,7 +73,12 @@ inline constexpr config sizes{.layers = BERT_LAYERS,
                               .positions = BERT_POSITIONS,
                               .vocabulary = BERT_VOCABULARY,
                               .segments = BERT_SEGMENTS,
-                              .labels = BERT_LABELS};
+                              .labels = BERT_LABELS,
+                              .family = family::BERT_FAMILY,
+                              .task = task::BERT_TASK,
+                              .activation = gr::nn::activation::BERT_ACTIVATION,
+                              .first_position = BERT_FIRST_POSITION,
+                              .embedding = BERT_EMBEDDING};
 inline constexpr gr::index_t batch_size = BERT_BATCH;
 /// Tokens of a sequence in a batch; longer texts are cut, shorter ones padded.
 inline constexpr gr::index_t sequence_length = BERT_LENGTH;
@@ -80,25 +100,33 @@ inline constexpr const char* device_name = BERT_TEXT(BERT_DEVICE);
 #undef BERT_TEXT
 #undef BERT_TEXT_OF
 
-/// "bert: 12 layers, width 768, 12 heads, sequences of 128 tokens, 2 labels, fp32, adamw"
+/// "bert for classes: 12 layers, width 768, 12 heads, sequences of 128 tokens, 2 labels, fp32, adamw"
 inline std::string describe_model() {
   const auto n = [](gr::index_t size) { return std::to_string(size); };
-  return "bert: " + n(sizes.layers) + " layers, width " + n(sizes.width) + ", " + n(sizes.heads) +
-         " heads, sequences of " + n(sequence_length) + " tokens, " + n(sizes.labels) + " labels, " + precision_name +
-         ", " + optimizer_name;
+  const auto kinds = kind_flags(sizes);
+  return std::string(kinds[0].second) + " for " + kinds[1].second + ": " + n(sizes.layers) + " layers, width " +
+         n(sizes.width) + ", " + n(sizes.heads) + " heads, sequences of " + n(sequence_length) + " tokens, " +
+         (sizes.task == task::classes ? n(sizes.labels) + " labels, " : "") + precision_name + ", " + optimizer_name;
 }
 
 /// What this program was compiled for, by the names of flags.
 inline std::vector<std::pair<std::string, std::string>> compiled_for() {
   const auto n = [](gr::index_t size) { return std::to_string(size); };
-  return {{"layers", n(sizes.layers)},   {"heads", n(sizes.heads)},         {"width", n(sizes.width)},
-          {"hidden", n(sizes.hidden)},   {"positions", n(sizes.positions)}, {"vocabulary", n(sizes.vocabulary)},
-          {"labels", n(sizes.labels)},   {"length", n(sequence_length)},    {"batch", n(batch_size)},
-          {"precision", precision_name}, {"optimizer", optimizer_name},     {"device", device_name}};
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [name, value] : kind_flags(sizes)) all.emplace_back(name, value);
+  for (const auto& [name, member] : size_flags) all.emplace_back(name, n(sizes.*member));
+  all.insert(all.end(), {{"length", n(sequence_length)},
+                         {"batch", n(batch_size)},
+                         {"precision", precision_name},
+                         {"optimizer", optimizer_name},
+                         {"device", device_name}});
+  return all;
 }
 
-static_assert(sizes.layers > 0 && sizes.labels > 1 && batch_size > 0, "layers and batch must be positive, labels 2");
+static_assert(sizes.layers > 0 && batch_size > 0, "layers and batch must be positive");
+static_assert(sizes.task == task::classes ? sizes.labels > 1 : sizes.labels == 1,
+              "labels must be 2 or more for classes");
 static_assert(sizes.heads > 0 && sizes.width % sizes.heads == 0, "width must be divisible by heads");
-static_assert(sequence_length >= 3 && sequence_length <= sizes.positions, "length must be 3 to positions");
+static_assert(sequence_length >= 3 && sequence_length <= sizes.longest(), "length must be 3 to positions");
 
 }  // namespace bert

@@ -1,17 +1,23 @@
 #include "data.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <limits>
+#include <numeric>
 #include <span>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
+#include <gradus/core/parse_number.hpp>
 #include <gradus/core/philox.hpp>
 #include <gradus/core/printable.hpp>
 #include <gradus/data/labelled_texts.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/crc32c.hpp>
 #include <gradus/io/json.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 namespace bert {
@@ -21,14 +27,36 @@ namespace {
 gr::labelled_texts read_tsv(const std::string& file, std::vector<std::string> names, bool any_class = false) {
   gr::labelled_text_options columns{.label_names = std::move(names),
                                     .classes = any_class ? 0 : static_cast<std::int32_t>(sizes.labels)};
+  if (sizes.task == task::contrastive) {  // lines `text TAB second text`: a second text as if it were a label's name
+    gr::labelled_texts all = gr::read_labelled_texts(file, columns);
+    for (const std::int32_t name : all.labels)
+      all.second_texts.push_back(all.label_names[static_cast<std::size_t>(name)]);
+    return all;
+  }
   std::ifstream opened(file);
   std::string line;
   std::getline(opened, line);
-  if (std::ranges::count(line, '\t') > 1) columns.second_text = 2;
+  if (sizes.embeds() || std::ranges::count(line, '\t') > 1) columns.second_text = 2;
   std::string_view label = std::string_view(line).substr(std::min(line.find('\t'), line.size() - 1) + 1);
   label = label.substr(0, label.find_first_of("\t\r"));
   columns.header = label == "label";
   return gr::read_labelled_texts(file, columns);
+}
+
+// What is learned of each text: its class, or the number that its label is.
+std::vector<float> labels_of(const gr::labelled_texts& all, const std::string& file) {
+  if (!sizes.scores()) return {all.labels.begin(), all.labels.end()};
+  std::vector<float> numbers, scores;
+  for (const std::string& name : all.label_names) {
+    const auto number = gr::parse_number<float>(name);
+    if (!number || !std::isfinite(*number))
+      throw gr::error(file + ": the label '" + gr::printable(name) + "' is not a number");
+    if (sizes.task == task::cosine && std::abs(*number) > 1)
+      throw gr::error(file + ": the label '" + name + "' is no cosine, which is from -1 to 1; divide by the largest");
+    numbers.push_back(*number);
+  }
+  for (const std::int32_t name : all.labels) scores.push_back(numbers[static_cast<std::size_t>(name)]);
+  return scores;
 }
 
 // What was read of the first row, so that a user sees if the columns are in another order.
@@ -36,8 +64,8 @@ std::string first_row(const gr::labelled_texts& all) {
   const auto shown = [](const std::string& text) {
     return "'" + gr::printable(std::string_view(text).substr(0, 60)) + (text.size() > 60 ? "…'" : "'");
   };
-  return "label " + shown(all.label_names[static_cast<std::size_t>(all.labels.front())]) + ", text " +
-         shown(all.texts.front()) +
+  const std::string label = "label " + shown(all.label_names[static_cast<std::size_t>(all.labels.front())]) + ", ";
+  return (sizes.task == task::contrastive ? "" : label) + "text " + shown(all.texts.front()) +
          (all.second_texts.empty() ? "" : ", second text " + shown(all.second_texts.front()));
 }
 
@@ -55,29 +83,64 @@ std::vector<std::string> numbers_below(std::size_t end) {
   return numbers;
 }
 
+gr::tokenizer read_tokenizer(const std::string& file) {
+  gr::tokenizer tokenizer = gr::read_tokenizer_json(file);
+  if (tokenizer.vocabulary() > sizes.vocabulary)
+    throw gr::error(file + ": has " + std::to_string(tokenizer.vocabulary()) +
+                    " tokens, and this program was compiled for " + std::to_string(sizes.vocabulary));
+  return tokenizer;
+}
+
+// Adds a text or a pair as a sequence: its tokens, with padding, their count, and the place where the second text
+// begins.
+void add_sequence(std::vector<std::int32_t>& rows, const gr::tokenizer& tokenizer, const std::string& text,
+                  const std::string& second = {}) {
+  const gr::model_input input =
+      second.empty() ? tokenizer.input(text, sequence_length) : tokenizer.input(text, second, sequence_length);
+  const std::size_t end = rows.size() + sequence_length;
+  rows.insert(rows.end(), input.ids.begin(), input.ids.end());
+  rows.resize(end, special_token(tokenizer, "pad").value_or(facts_of(sizes.family).pad));
+  rows.push_back(static_cast<std::int32_t>(input.ids.size()));
+  rows.push_back(static_cast<std::int32_t>(std::ranges::find(input.segments, 1) - input.segments.begin()));
+}
+
 // The samples first .. end - 1.
 samples encoded(const gr::labelled_texts& all, std::size_t first, std::size_t end, const std::string& file,
                 const gr::tokenizer& tokenizer, bool training) {
   std::vector<std::int32_t> rows;
   rows.reserve((end - first) * samples::row_size);
   for (std::size_t i = first; i < end; ++i) {
-    const bool pair = !all.second_texts.empty() && !all.second_texts[i].empty();
-    const gr::model_input input = pair ? tokenizer.input(all.texts[i], all.second_texts[i], sequence_length)
-                                       : tokenizer.input(all.texts[i], sequence_length);
-    const auto second = std::ranges::find(input.segments, 1) - input.segments.begin();
-    rows.insert(rows.end(), input.ids.begin(), input.ids.end());
-    rows.resize((i - first + 1) * samples::row_size - 2, special_token(tokenizer, "pad").value_or(0));
-    rows.push_back(static_cast<std::int32_t>(input.ids.size()));
-    rows.push_back(static_cast<std::int32_t>(second));
+    const std::string second = all.second_texts.empty() ? "" : all.second_texts[i];
+    if (sizes.embeds()) {
+      add_sequence(rows, tokenizer, all.texts[i]);
+      add_sequence(rows, tokenizer, second);
+    } else {
+      add_sequence(rows, tokenizer, all.texts[i], second);
+    }
   }
-  const auto labels = std::span(all.labels).subspan(first, end - first);
-  return samples(file, std::move(rows), {labels.begin(), labels.end()}, training);
+  const auto labels = labels_of(all, file);
+  const auto own = std::span(labels).subspan(first, end - first);
+  return samples(file, std::move(rows), {own.begin(), own.end()}, training);
+}
+
+// Adds a sequence to a batch.
+void add_sequence(host_batch& to, std::span<const std::int32_t> sequence) {
+  const std::int32_t count = sequence[sequence_length], second = sequence[sequence_length + 1];
+  to.tokens.insert(to.tokens.end(), sequence.begin(), sequence.begin() + sequence_length);
+  to.lengths.push_back(count);
+  for (std::int32_t t = 0; t < static_cast<std::int32_t>(sequence_length); ++t)
+    to.segments.push_back(sizes.segments > 1 && t >= second && t < count ? 1 : 0);
+}
+// Fills a batch up to `sequences` with sequences of one token 0.
+void fill(host_batch& b, gr::index_t sequences) {
+  b.tokens.resize(sequences * sequence_length);
+  b.segments.resize(sequences * sequence_length);
+  b.lengths.resize(sequences, 1);
 }
 
 }  // namespace
 
-samples::samples(const std::string& name, std::vector<std::int32_t> rows, std::vector<std::int32_t> labels,
-                 bool training) {
+samples::samples(const std::string& name, std::vector<std::int32_t> rows, std::vector<float> labels, bool training) {
   const gr::index_t n = labels.size();
   if (n == 0 || (training && n < batch_size))
     throw gr::error(name + ": has " + std::to_string(n) + " samples for " + (training ? "training" : "validation") +
@@ -87,25 +150,22 @@ samples::samples(const std::string& name, std::vector<std::int32_t> rows, std::v
   sum.add(std::as_bytes(std::span(labels)));
   checksum_ = sum.value();
   batches_.emplace(gr::host_array<std::int32_t>{{n, row_size}, std::move(rows)},
-                   gr::host_array<std::int32_t>{{n}, std::move(labels)},
+                   gr::host_array<float>{{n}, std::move(labels)},
                    gr::sample_batch_options{.batch = batch_size, .drop_last = training});
 }
 
-host_batch samples::to_host_batch(gr::sample_batch<std::int32_t, std::int32_t> b) {
+host_batch samples::to_host_batch(gr::sample_batch<std::int32_t, float> b) {
   host_batch made;
-  for (gr::index_t r = 0; r < b.rows(); ++r) {
-    const auto row = std::span(b.inputs.values).subspan(r * row_size, row_size);
-    const std::int32_t second = row[sequence_length + 1];
-    made.tokens.insert(made.tokens.end(), row.begin(), row.begin() + sequence_length);
-    made.lengths.push_back(row[sequence_length]);
-    for (std::int32_t t = 0; t < static_cast<std::int32_t>(sequence_length); ++t)
-      made.segments.push_back(t >= second && t < made.lengths.back() ? 1 : 0);
+  for (gr::index_t text = 0; text < sizes.texts(); ++text) {
+    for (gr::index_t r = 0; r < b.rows(); ++r)
+      add_sequence(made, std::span(b.inputs.values).subspan(r * row_size + text * sequence_size, sequence_size));
+    fill(made, (text + 1) * batch_size);
   }
-  made.labels = std::move(b.targets.values);
-  made.tokens.resize(batch_size * sequence_length);
-  made.segments.resize(batch_size * sequence_length);
-  made.lengths.resize(batch_size, 1);
+  made.scores = std::move(b.targets.values);
+  made.labels.assign(made.scores.begin(), made.scores.end());
+  if (sizes.task == task::contrastive) std::iota(made.labels.begin(), made.labels.end(), 0);
   made.labels.resize(batch_size, -1);
+  made.scores.resize(batch_size, std::numeric_limits<float>::quiet_NaN());
   return made;
 }
 
@@ -117,16 +177,16 @@ std::string run_data::identity() const {
 }
 
 run_data read_data(const text_files& files) {
-  gr::tokenizer tokenizer = gr::read_tokenizer_json(files.tokenizer);
-  if (tokenizer.vocabulary() > sizes.vocabulary)
-    throw gr::error(files.tokenizer + ": has " + std::to_string(tokenizer.vocabulary()) +
-                    " tokens, and this program was compiled for " + std::to_string(sizes.vocabulary));
+  gr::tokenizer tokenizer = read_tokenizer(files.tokenizer);
   // Labels that are numbers stand for themselves, whatever names the classes of the model have.
-  gr::labelled_texts texts = read_tsv(files.data, {}, !files.label_names.empty());
+  const bool classes = sizes.task == task::classes;
+  gr::labelled_texts texts = read_tsv(files.data, {}, !classes || !files.label_names.empty());
   const bool numbered = texts.label_names == numbers_below(texts.label_names.size());
-  if (!files.label_names.empty())
+  if (classes && !files.label_names.empty())
     texts = read_tsv(files.data, numbered ? std::vector<std::string>() : files.label_names);
-  std::vector<std::string> names = !files.label_names.empty() || numbered ? files.label_names : texts.label_names;
+  std::vector<std::string> names = !classes                                 ? std::vector<std::string>()
+                                   : !files.label_names.empty() || numbered ? files.label_names
+                                                                            : texts.label_names;
   const std::size_t all = texts.texts.size();
   const std::size_t kept = files.validation_data.empty()
                                ? all - static_cast<std::size_t>(files.validation_share * static_cast<double>(all))
@@ -136,31 +196,55 @@ run_data read_data(const text_files& files) {
   if (files.validation_data.empty())
     return {std::move(train), encoded(texts, kept, all, files.data, tokenizer, false), std::move(names),
             std::move(tokenizer), std::move(first)};
-  const gr::labelled_texts others = read_tsv(files.validation_data, numbered ? numbers_below(sizes.labels) : names);
+  const gr::labelled_texts others =
+      read_tsv(files.validation_data, classes && numbered ? numbers_below(sizes.labels) : names, !classes);
   samples validation = encoded(others, 0, others.texts.size(), files.validation_data, tokenizer, false);
   return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer), std::move(first)};
 }
 
+text_batches read_texts(const std::string& file, const std::string& tokenizer_file) {
+  const gr::tokenizer tokenizer = read_tokenizer(tokenizer_file);
+  std::istringstream lines(gr::read_text(file));
+  text_batches all;
+  constexpr gr::index_t rows = sizes.texts() * batch_size;
+  for (std::string line; std::getline(lines, line); ++all.count) {
+    if (all.count % rows == 0) all.batches.emplace_back();
+    std::vector<std::int32_t> sequence;
+    add_sequence(sequence, tokenizer, line);
+    add_sequence(all.batches.back(), sequence);
+  }
+  if (!all.batches.empty()) fill(all.batches.back(), rows);
+  return all;
+}
+
 void save_tokenizer(const gr::tokenizer& tokenizer, const std::filesystem::path& folder) {
   nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                  {"model_input_names", {"input_ids", "token_type_ids", "attention_mask"}},
-                                  {"model_max_length", sizes.positions}};
+                                  {"model_max_length", sizes.longest()}};
   for (const char* role : {"cls", "sep", "unk", "pad", "mask"})
     if (const auto id = special_token(tokenizer, role))
       settings[std::string(role) + "_token"] = tokenizer.spelling(*id);
+  settings["model_input_names"] = sizes.segments > 1
+                                      ? nlohmann::ordered_json{"input_ids", "token_type_ids", "attention_mask"}
+                                      : nlohmann::ordered_json{"input_ids", "attention_mask"};
   gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
   gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
 }
 
 run_data dummy_data(gr::index_t count, std::uint64_t seed) {
   const auto draw = [&](gr::index_t first, gr::index_t end, bool training) {
-    std::vector<std::int32_t> rows, labels;
+    std::vector<std::int32_t> rows;
+    std::vector<float> labels;
     for (gr::index_t s = first; s < end; ++s) {
       const gr::random_key key{.seed = seed, .step = static_cast<std::uint32_t>(s)};
-      for (gr::index_t t = 0; t < sequence_length; ++t)
-        rows.push_back(static_cast<std::int32_t>(key.words(t)[0] % sizes.vocabulary));
-      rows.insert(rows.end(), 2, static_cast<std::int32_t>(sequence_length));
-      labels.push_back(static_cast<std::int32_t>(key.words(sequence_length)[0] % sizes.labels));
+      const auto number = [&](gr::index_t i) { return key.words(i)[0]; };
+      for (gr::index_t text = 0; text < sizes.texts(); ++text) {
+        for (gr::index_t t = 0; t < sequence_length; ++t)
+          rows.push_back(static_cast<std::int32_t>(number(text * sequence_length + t) % sizes.vocabulary));
+        rows.insert(rows.end(), 2, static_cast<std::int32_t>(sequence_length));
+      }
+      const auto drawn = number(sizes.texts() * sequence_length);
+      labels.push_back(sizes.scores() ? static_cast<float>(drawn % 1000) / 1000
+                                      : static_cast<float>(drawn % sizes.labels));
     }
     return samples("--dummy", std::move(rows), std::move(labels), training);
   };

@@ -13,16 +13,28 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
   constexpr long long most_steps = std::numeric_limits<std::uint32_t>::max();  // the step is part of random keys
   constexpr int most_size = 999999;
   return flag_table(
-      "Trains a BERT to classify texts.",
-      {text(
-           "data", o.files.data,
-           "texts: a file of lines 'text TAB label', or 'text TAB label TAB second text'; labels are numbers or names"),
+      "Trains a BERT, RoBERTa, XLM-R, DistilBERT or ALBERT to classify texts, or to make sentence embeddings.",
+      {text("data", o.files.data,
+            "texts: a file of lines 'text TAB label', or 'text TAB label TAB second text'; labels are numbers or "
+            "names, or "
+            "scores; for --task contrastive 'text TAB second text'"),
        text("validation-data", o.files.validation_data, "the same for validation (default: a share of the data)"),
        number(
            "validation", o.files.validation_share, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
            "share of the data, from its end, for validation"),
        text("tokenizer", o.files.tokenizer, "tokenizer.json of WordPiece (default: that of --init)"),
        on_off("dummy", o.dummy, "train on 512 sequences of random tokens with random labels"),
+       choice("task", o.task, {"classes", "regression", "cosine", "contrastive"},
+              "classes (default), regression (labels are numbers), or sentence embeddings: cosine (labels are the "
+              "cosine that the texts of a pair should have) or contrastive (each text finds its second text)"),
+       text("embed", o.embed, "a file of texts, one a line: print the sentence embedding of each, and train nothing"),
+       choice("pooling", o.pooling, {"mean", "cls"},
+              "what an embedding is: the mean of the tokens, or the first one (default: that of --init, or mean)"),
+       on_off("normalize", o.normalize, "sentence embeddings have length 1 (default: as those of --init)"),
+       choice("family", o.family, {"bert", "roberta", "xlm_roberta", "distilbert", "albert"},
+              "bert (default), roberta, xlm_roberta, distilbert or albert"),
+       choice("activation", o.activation, {"gelu_erf", "gelu", "relu", "silu"},
+              "in the MLP: gelu_erf (default), gelu (in its tanh form), relu or silu"),
        choice("model", o.model, {"bert-tiny", "bert-base", "bert-large"},
               "bert-tiny (default), bert-base or bert-large: sizes"),
        whole("layers", o.layers, 1, most_size, "blocks").without_default(),
@@ -32,7 +44,18 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
            .without_default(),
        whole("positions", o.positions, 1, most_size, "longest sequence of the model (default: 512)").without_default(),
        whole("vocabulary", o.vocabulary, 1, most_size, "tokens that there are (default: 30522)").without_default(),
-       whole("labels", o.labels, 2, most_size,
+       whole("segments", o.segments, 0, most_size, "kinds of tokens: 2 for the texts of a pair (default: the family's)")
+           .without_default(),
+       whole("first-position", o.first_position, 0, most_size, "position of a first token (default: the family's)")
+           .without_default(),
+       whole("embedding", o.embedding, 0, most_size,
+             "features in the tables of tokens, 0: the width (default: 0; albert: 128)")
+           .without_default(),
+       number(
+           "norm-epsilon", o.epsilon, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
+           "what norms add to the variance (default: that of --init, or the family's)")
+           .without_default(),
+       whole("labels", o.labels, 1, most_size,
              "classes (default: those of the classifier of --init, or else of --data, or 2)")
            .without_default(),
        whole("length", o.length, 3, most_size, "tokens of a sequence (default: 128): longer texts are cut")
@@ -65,6 +88,8 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
        size("memory-budget", o.memory_budget, "most memory, such as 4GiB; what is recomputed is chosen for speed"),
        on_off("plan", o.plan, "print what memory the run would take, and train nothing")},
       {{"data", "dummy", ""},
+       {"data", "embed", ""},
+       {"dummy", "embed", ""},
        {"init", "model", "; --init has the model's sizes"},
        {"steps", "epochs", ""},
        {"out", "resume", "; a resumed run stays in its folder"},
@@ -78,7 +103,12 @@ command_line::command_line() : flags(flags_of(o, save_every_)) {}
 
 bool command_line::read(int argc, char** argv) {
   if (!flags.read(argc, argv)) return false;
-  if (o.files.data.empty() && !o.dummy && !o.plan)
+  if (!o.embed.empty()) {
+    if (o.init.empty()) throw gr::bad_flag("--embed is for the model of --init");
+    if (o.task.empty()) flags.set("task", "contrastive");
+    if (!o.embeds()) throw gr::bad_flag("--embed is for --task cosine or contrastive");
+  }
+  if (o.files.data.empty() && !o.dummy && !o.plan && o.embed.empty())
     throw gr::bad_flag("--data is required: name a file of labelled texts, or give --dummy");
   if (o.files.tokenizer.empty() && !o.init.empty()) o.files.tokenizer = o.init + "/tokenizer.json";
   if (o.files.tokenizer.empty() && !o.files.data.empty())

@@ -22,8 +22,9 @@ struct options {
   text_files files;
   bool dummy = false;
   /// What the trainer is compiled for; 0 and empty: not given.
-  std::string model, precision = "fp32", optimizer = "adamw", device = "cpu";
-  int layers = 0, heads = 0, width = 0, hidden = 0, positions = 0, vocabulary = 0, labels = 0, length = 0, batch = 0;
+  std::string model, family, task, activation, precision = "fp32", optimizer = "adamw", device = "cpu";
+  int layers = 0, heads = 0, width = 0, hidden = 0, positions = 0, vocabulary = 0, segments = 0, first_position = 0,
+      embedding = 0, labels = 0, length = 0, batch = 0;
   int gpu = 0;
   double epochs = 3;
   long long steps = 0;  ///< 0: as many as the epochs take
@@ -41,6 +42,14 @@ struct options {
   long long save_steps = 0;   ///< between checkpoints; 0: not by steps
   std::string checkpoint = "none", memory_budget;
   bool plan = false;
+  /// Settings of the model; 0 and empty: those of --init, or of the family.
+  double epsilon = 0;
+  std::string pooling;
+  bool normalize = false;
+  std::string embed;  ///< a file of texts, to print their embeddings and train nothing
+
+  /// Whether the model makes sentence embeddings.
+  bool embeds() const { return task == "cosine" || task == "contrastive"; }
 
   /// The learning rate of a step: it rises over the warm-up, and falls to 0 at the end.
   double rate(long long step, long long of) const {

@@ -1,6 +1,7 @@
-// Trains a BERT to classify texts. The loop is in train(), the model in model.hpp, a step's arithmetic in training.hpp
-// and gradus/train/model_training.hpp, its memory in memory.cpp, the data in data.cpp, the flags in options.cpp. Log,
-// checkpoints and the end are gr::run's (gradus/run/run.hpp).
+// Trains a BERT, or another encoder, to classify texts or to make sentence embeddings. The loop is in train(), the
+// model in model.hpp, a step's arithmetic in training.hpp and gradus/train/model_training.hpp, its memory in
+// memory.cpp, the data in data.cpp, the flags in options.cpp. Log, checkpoints and the end are gr::run's
+// (gradus/run/run.hpp).
 
 #include <algorithm>
 #include <array>
@@ -12,12 +13,14 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <gradus/core/byte_size.hpp>
 #include <gradus/cpu/processors.hpp>
@@ -54,48 +57,71 @@ void set_threads(gr::stream& on, int threads) {
 }
 #endif
 
-/// The loss and the accuracy on all samples of `data`; nothing if the run was asked to end.
+/// The loss of one choice, in nats, and whether it is the likeliest.
+std::array<double, 2> score_of(const std::vector<double>& logits, std::size_t right) {
+  const auto best = std::ranges::max_element(logits);
+  double sum = 0;
+  for (const double logit : logits) sum += std::exp(logit - *best);
+  return {std::log(sum) + *best - logits[right],
+          best - logits.begin() == static_cast<std::ptrdiff_t>(right) ? 1.0 : 0.0};
+}
+/// The cosine of two vectors.
+double cosine(std::span<const double> a, std::span<const double> b) {
+  const auto dot = [](auto x, auto y) { return std::inner_product(x.begin(), x.end(), y.begin(), 0.0); };
+  return dot(a, b) / std::sqrt(std::max(dot(a, a) * dot(b, b), 1e-24));
+}
+
+/// On all samples of `data`: the loss, and the accuracy or, of numbers, the correlation; nothing if the run was asked
+/// to end.
 std::optional<gr::validation> validate(gr::run& run, trainer& t, gr::run_memory<bert::device>& memory,
                                        const bert::samples& data) {
+  constexpr bert::config c = bert::sizes;
+  constexpr std::size_t columns = c.embeds() ? c.width : c.labels;
   memory.use(bert::evaluation_plan);
   const auto means = run.mean(data.batches(), [&](std::size_t number) {
-    std::array<double, 2> sums{};  // nats; labels that are the model's first choice
+    std::array<double, 6> sums{};
+    const auto add = [&](const auto& some) { std::ranges::transform(sums, some, sums.begin(), std::plus<>()); };
     const bert::host_batch batch = data.batch(number);
-    const auto logits = gr::to_host(t.evaluate(batch));
-    for (gr::index_t i = 0; i < bert::batch_size && batch.labels[i] >= 0; ++i) {
-      const auto of = std::span(logits).subspan(i * bert::sizes.labels, bert::sizes.labels);
-      const auto best = std::ranges::max_element(of);
-      const auto below_best = [&](auto logit) { return static_cast<double>(logit) - static_cast<double>(*best); };
-      double sum = 0;
-      for (const auto logit : of) sum += std::exp(below_best(logit));
-      sums[0] += std::log(sum) - below_best(of[static_cast<std::size_t>(batch.labels[i])]);
-      sums[1] += best - of.begin() == batch.labels[i] ? 1 : 0;
+    const auto found = gr::to_host(t.evaluate(batch));
+    const auto row = [&](std::size_t i) {
+      std::vector<double> values;
+      for (std::size_t k = 0; k < columns; ++k) values.push_back(static_cast<double>(found[i * columns + k]));
+      return values;
+    };
+    for (std::size_t i = 0; i < bert::batch_size && !std::isnan(batch.scores[i]); ++i) {
+      if (c.scores()) {
+        const double x = c.embeds() ? cosine(row(i), row(bert::batch_size + i)) : row(i)[0];
+        const auto y = static_cast<double>(batch.scores[i]);
+        add(std::array{(x - y) * (x - y), x, y, x * x, y * y, x * y});
+      } else {
+        std::vector<double> logits;
+        if (!c.embeds()) logits = row(i);
+        for (std::size_t k = 0; c.embeds() && k < bert::batch_size && batch.labels[k] >= 0; ++k)
+          logits.push_back(cosine(row(i), row(bert::batch_size + k)) * bert::similarity_scale);
+        add(score_of(logits, static_cast<std::size_t>(batch.labels[i])));
+      }
     }
     return sums;
   });
   memory.use(bert::training_plan);
   if (!means) return std::nullopt;
-  const double batches_a_sample = static_cast<double>(data.batches()) / static_cast<double>(data.count());
-  const double loss = (*means)[0] * batches_a_sample, accuracy = (*means)[1] * batches_a_sample;
-  char note[64];
-  std::snprintf(note, sizeof note, "validation accuracy %.4f, loss %.4f", accuracy, loss);
-  return gr::validation{.loss = loss, .fields = {{"accuracy", accuracy}}, .note = note};
+  auto m = *means;
+  for (double& mean : m) mean *= static_cast<double>(data.batches()) / static_cast<double>(data.count());
+  const double spread = (m[3] - m[1] * m[1]) * (m[4] - m[2] * m[2]);
+  const double value = !c.scores() ? m[1] : spread > 0 ? (m[5] - m[1] * m[2]) / std::sqrt(spread) : 0;
+  const char* const name = c.scores() ? "correlation" : "accuracy";
+  char note[80];
+  std::snprintf(note, sizeof note, "validation %s %.4f, loss %.4f", name, value, m[0]);
+  return gr::validation{.loss = m[0], .fields = {{name, value}}, .note = note};
 }
 
 /// What must be the same for a run to be resumed.
 gr::run_metadata identity_of(const bert::options& o, const bert::run_data& data) {
   gr::run_metadata about;
-  about.set("model", std::string_view("bert"));
-  for (const auto& [name, size] : {std::pair{"layers", bert::sizes.layers},
-                                   {"heads", bert::sizes.heads},
-                                   {"width", bert::sizes.width},
-                                   {"hidden", bert::sizes.hidden},
-                                   {"positions", bert::sizes.positions},
-                                   {"vocabulary", bert::sizes.vocabulary},
-                                   {"labels", bert::sizes.labels},
-                                   {"length", bert::sequence_length},
-                                   {"batch", bert::batch_size}})
-    about.set(name, size);
+  for (const auto& [name, value] : bert::kind_flags(bert::sizes)) about.set(name, std::string_view(value));
+  for (const auto& [name, member] : bert::size_flags) about.set(name, bert::sizes.*member);
+  about.set("length", bert::sequence_length);
+  about.set("batch", bert::batch_size);
   about.set("precision", std::string_view(bert::precision_name));
   about.set("optimizer", std::string_view(bert::optimizer_name));
   about.set("accumulate", o.accumulate);
@@ -117,6 +143,7 @@ void save_model(const trainer& t, const bert::run_data& data, const fs::path& fo
     gr::init(on_host, ctx, gr::normal_init{});
     gr::copy(t.net, on_host);
     on_host.dropout = t.net.dropout;
+    on_host.apply(t.net.settings());
     bert::save_huggingface(on_host, folder, data.labels);
   } else {
     bert::save_huggingface(t.net, folder, data.labels);
@@ -156,9 +183,47 @@ gr::run_options run_of(const bert::options& o, long long steps, long long steps_
   return run;
 }
 
+/// The model's settings: of the folder that it starts from, unless the flags say otherwise.
+bert::settings settings_of(const bert::options& o, const bert::description& init) {
+  bert::settings s = init.settings;
+  if (o.init.empty()) s.epsilon = bert::facts_of(bert::sizes.family).epsilon;
+  if (o.epsilon > 0) s.epsilon = o.epsilon;
+  if (!o.pooling.empty()) s.pooling = o.pooling == "cls" ? bert::pooling::cls : bert::pooling::mean;
+  s.normalized = s.normalized || o.normalize;
+  return s;
+}
+bert::description init_of(const bert::options& o) {
+  return o.init.empty() ? bert::description{} : bert::describe(o.init, bert::sizes.embeds());
+}
+
+/// Prints the sentence embeddings of a file's lines.
+void embed(const bert::options& o) {
+  bert::device::stream_type stream;
+  set_threads(stream, o.threads);
+  device_heap heap;
+  gr::context<bert::device> ctx{stream, heap};
+  bert::model<gr::on<bert::device, bert::precision>, bert::sizes> net;
+  bert::load_huggingface(net, ctx, o.init);
+  net.apply(settings_of(o, init_of(o)));
+  constexpr gr::index_t rows = bert::sizes.texts() * bert::batch_size, width = bert::sizes.width;
+  using ids = gr::shape<rows, bert::sequence_length>;
+  const bert::text_batches texts = bert::read_texts(o.embed, o.files.tokenizer);
+  for (gr::index_t done = 0; done < texts.count; done += rows) {
+    const bert::host_batch& b = texts.batches[done / rows];
+    bert::sequences<bert::device, rows, bert::sequence_length> batch(ctx);
+    batch.tokens = gr::from_host<std::int32_t, ids>(ctx, b.tokens.data());
+    batch.segments = gr::from_host<std::uint8_t, ids>(ctx, b.segments.data());
+    batch.lengths = gr::from_host<std::int32_t, gr::shape<rows>>(ctx, b.lengths.data());
+    const auto found = gr::to_host(net(batch));
+    for (gr::index_t i = 0; i < std::min(texts.count - done, rows) * width; ++i)
+      std::printf("%.9g%c", static_cast<double>(found[i]), (i + 1) % width == 0 ? '\n' : ' ');
+  }
+}
+
 void train(const bert::options& o) {
   bert::text_files files = o.files;
-  if (!o.init.empty()) files.label_names = bert::huggingface_labels(o.init);
+  const bert::description init = init_of(o);
+  files.label_names = init.labels;
   if (files.label_names.size() != bert::sizes.labels) files.label_names.clear();  // for a new classifier
   const bert::run_data data = o.dummy ? bert::dummy_data(512, o.seed) : bert::read_data(files);
   const auto steps_an_epoch = std::max<long long>(1, static_cast<long long>(data.train.batches()) / o.accumulate);
@@ -175,8 +240,10 @@ void train(const bert::options& o) {
   trainer t(memory.persistent, memory.transient, step_of(o, plan.regions));
   std::string start = "starting from random weights";
   if (!run.resumed() && !o.init.empty())
-    start = "starting from " + o.init +
-            (bert::load_huggingface(t.net, memory.persistent, o.init) ? "" : ", with a new classifier");
+    start =
+        "starting from " + o.init +
+        (bert::load_huggingface(t.net, memory.persistent, o.init) || bert::sizes.embeds() ? "" : ", with a new head");
+  t.net.apply(settings_of(o, init));
   saved_training saved(t, data);
   run.begin(saved);
   run.line(bert::describe_model() + ", " + std::to_string(gr::parameter_count(t.net)) + " parameters");
@@ -219,7 +286,8 @@ int main(int argc, char** argv) {
     const auto o = bert::read_options(argc, argv, bert::compiled_for(),
                                       gr::usual_rate<decltype(trainer::optimizer_type::options)>());
     if (!o) return 0;
-    if (o->plan) bert::print_memory(bert::choose_memory(*o));
+    if (!o->embed.empty()) embed(*o);
+    else if (o->plan) bert::print_memory(bert::choose_memory(*o));
     else train(*o);
     return 0;
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <gradus/train/model_training.hpp>
@@ -12,17 +13,19 @@
 
 namespace bert {
 
-/// A batch on the host: of each sequence `Time` tokens and segments, its length and its label.
+/// A batch on the host: of each sequence `Time` tokens and segments, and its length; of each sample its label, as a
+/// class or as a score. The sequences of second texts are behind those of all first ones.
 struct host_batch {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint8_t> segments;
   std::vector<std::int32_t> lengths, labels;
+  std::vector<float> scores = {};
 };
 
 /// A BERT, its batches and what trains it: gr::model_training.
 /// @tparam D     device
 /// @tparam C     sizes of the model
-/// @tparam Batch sequences of a micro-batch
+/// @tparam Batch samples of a micro-batch
 /// @tparam Time  tokens of a sequence, with its padding
 /// @tparam P     precision policy
 template <class D, config C, gr::index_t Batch, gr::index_t Time, class P = gr::fp32,
@@ -39,6 +42,7 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
   /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
   constexpr void load(int i, const host_batch& b) {
     slots_[static_cast<std::size_t>(i)].load(b);
+    if constexpr (C.scores()) return;  // all of them count
     const auto counted = std::count_if(b.labels.begin(), b.labels.end(), [](std::int32_t label) { return label >= 0; });
     this->set_share(i, static_cast<double>(counted) / static_cast<double>(Batch));
   }
@@ -48,8 +52,8 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
     this->begin_batch(i);
     this->add_gradients(i, this->net.loss(this->tape().watch(s.batch.tokens), s.batch, s.labels));
   }
-  /// The logits of a batch, [Batch, labels], without dropout and with nothing recorded. It takes the place of
-  /// micro-batch 0.
+  /// The logits of a batch, [Batch, labels], or its sentence embeddings, [2 Batch, width], without dropout and with
+  /// nothing recorded. It takes the place of micro-batch 0.
   constexpr auto evaluate(const host_batch& b) {
     slots_.front().load(b);
     return this->net(slots_.front().batch);
@@ -59,24 +63,30 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
   constexpr void step() { gr::take_step(*this); }
 
  private:
+  static constexpr gr::index_t rows = C.texts() * Batch;
+  using label_type = std::conditional_t<C.scores(), float, std::int32_t>;
   // A micro-batch.
   struct slot {
-    sequences<D, Batch, Time> batch;
-    gr::tensor<std::int32_t, gr::shape<Batch>, D> labels;
-    gr::staging_buffer<std::int32_t, D> numbers;  // tokens, lengths, labels
+    sequences<D, rows, Time> batch;
+    gr::tensor<label_type, gr::shape<Batch>, D> labels;
+    gr::staging_buffer<std::int32_t, D> numbers;  // tokens, lengths
+    gr::staging_buffer<label_type, D> host_labels;
     gr::staging_buffer<std::uint8_t, D> segments;
     constexpr explicit slot(gr::context<D>& ctx)
         : batch(ctx),
           labels(ctx, gr::category::input),
-          numbers(ctx, Batch * Time + 2 * Batch),
-          segments(ctx, Batch * Time) {}
+          numbers(ctx, rows * Time + rows),
+          host_labels(ctx, Batch),
+          segments(ctx, rows * Time) {}
     constexpr void load(const host_batch& b) {
-      auto at = numbers.values().begin();
-      for (const auto* part : {&b.tokens, &b.lengths, &b.labels}) at = std::copy(part->begin(), part->end(), at);
+      std::copy(b.lengths.begin(), b.lengths.end(),
+                std::copy(b.tokens.begin(), b.tokens.end(), numbers.values().begin()));
       std::copy(b.segments.begin(), b.segments.end(), segments.values().begin());
+      if constexpr (C.scores()) std::copy(b.scores.begin(), b.scores.end(), host_labels.values().begin());
+      else std::copy(b.labels.begin(), b.labels.end(), host_labels.values().begin());
       numbers.upload(batch.tokens);
-      numbers.upload(batch.lengths, Batch * Time);
-      numbers.upload(labels, Batch * Time + Batch);
+      numbers.upload(batch.lengths, rows * Time);
+      host_labels.upload(labels);
       segments.upload(batch.segments);
     }
   };

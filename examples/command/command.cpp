@@ -25,7 +25,8 @@ struct subcommand {
 };
 constexpr std::array subcommands{
     subcommand{"train", command::train, "train a GPT or a Llama on text; --plan: say what memory that takes"},
-    subcommand{"train-bert", command::train_bert, "train a BERT to classify texts"},
+    subcommand{"train-bert", command::train_bert,
+               "train a BERT, or another encoder, to classify texts or to embed sentences"},
     subcommand{"sample", command::sample, "write text with a trained model"},
     subcommand{"evaluate", command::evaluate, "measure how well a trained model predicts a text"},
     subcommand{"convert", command::convert,

@@ -7,6 +7,7 @@
 
 #include <gradus/run/program.hpp>
 
+#include "../llama/config.hpp"
 #include "readers.hpp"
 
 namespace command {
@@ -16,41 +17,29 @@ namespace fs = std::filesystem;
 namespace gr = gradus;
 using gr::bad_flag;
 
-// The flags of sizes and the keys that a config.json has for them.
+// The sizes in a config.json, by the names of their flags.
 facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::command_line& line) {
-  const auto fail = [&](const std::string& what) { throw bad_flag(named + ": " + file.string() + ": " + what); };
-  const facts values = read_json_object(file);
+  const bool gguf = gpt::format_to_read(file) == gpt::model_format::gguf;
+  const facts values = gguf ? read_gguf_config(file) : read_json_object(file);
   const auto in = [&](const char* key) { return value_of(values, key); };
-  const std::string type = in("model_type");
-  facts all{{"architecture", type}, {"vocabulary", in("vocab_size")}};
-  if (type == "gpt2") {
-    all.insert(
-        {{"layers", in("n_layer")}, {"heads", in("n_head")}, {"width", in("n_embd")}, {"context", in("n_positions")}});
-  } else if (type == "llama") {
-    all.insert({{"layers", in("num_hidden_layers")},
-                {"heads", in("num_attention_heads")},
-                {"width", in("hidden_size")},
-                {"hidden", in("intermediate_size")},
-                {"kv-heads", in(in("num_key_value_heads").empty() ? "num_attention_heads" : "num_key_value_heads")},
-                {"tied", in("tie_word_embeddings") == "1" ? "1" : "0"}});
-    const std::string said = in("max_position_embeddings");
-    const auto longest = gr::parse_number<int>(said.empty() ? "2048" : said);
-    if (!longest || *longest < 1) fail("its max_position_embeddings is '" + said + "'");
-    if (line.o.context > *longest)
-      throw bad_flag("--context " + std::to_string(line.o.context) + ": the model of " + named + ", " +
-                     file.parent_path().string() + ", has " + std::to_string(*longest));
-    line.flags.set_defaults("context=" + std::to_string(std::min(*longest, 1024)));
-  } else {
-    fail("is not of a GPT-2 or a Llama: its model_type must be \"gpt2\" or \"llama\"");
-  }
+  if (in("model_type") == "gpt2")
+    return {{"architecture", "gpt2"}, {"vocabulary", in("vocab_size")}, {"layers", in("n_layer")},
+            {"heads", in("n_head")},  {"width", in("n_embd")},          {"context", in("n_positions")}};
+  facts all = read_llama_sizes(file);
+  const int longest = *gr::parse_number<int>(all["context"]);
+  if (line.o.context > longest)
+    throw bad_flag("--context " + std::to_string(line.o.context) + ": the model of " + named + ", " +
+                   (gguf ? file : file.parent_path()).string() + ", has " + std::to_string(longest));
+  line.flags.set_defaults("context=" + std::to_string(std::min(longest, 1024)));
+  all.erase("context");
   return all;
 }
 
 facts file_sizes(const fs::path& file) {
   facts all;
   for (const auto& [name, value] : read_metadata(file)) {
-    const auto known = sizes_of("llama");
-    if (std::ranges::find(known, name) != known.end() || name.starts_with("experts")) all[name] = value;
+    for (const llama::size_row& row : llama::size_rows)
+      if (name == row.flag) all[name] = value;
     if (name == "model" && value.starts_with("gradus "))
       all["architecture"] = value == "gradus gpt" ? "gpt2" : value.substr(7);
   }
@@ -79,8 +68,10 @@ std::string preset_of(const std::string& model) {
 }
 
 std::vector<std::string> sizes_of(const std::string& architecture) {
-  std::vector<std::string> all{"layers", "heads", "width", "context", "vocabulary"};
-  if (architecture == "llama") all.insert(all.end(), {"kv-heads", "hidden", "tied"});
+  if (architecture == "gpt2") return {"layers", "heads", "width", "context", "vocabulary"};
+  std::vector<std::string> all;
+  for (const llama::size_row& row : llama::size_rows)
+    if (!row.optional) all.emplace_back(row.flag);
   return all;
 }
 
@@ -90,6 +81,12 @@ void check_tensors(const std::string& folder, const std::string& named, const ch
     tensors = gpt::huggingface_tensors(folder, auto_class);
   } catch (const gr::error& e) { throw bad_flag(named + ": " + e.what()); }
   if (!is_there(tensors)) throw bad_flag(named + ": " + folder + ": has no model.safetensors");
+  if (tensors.extension() != ".json") return;
+  try {
+    for (const std::string& shard : read_shards(tensors))
+      if (!is_there(fs::path(folder) / shard))
+        throw gr::error(folder + ": has no " + shard + ", which " + tensors.filename().string() + " names");
+  } catch (const gr::error& e) { throw bad_flag(named + ": " + e.what()); }
 }
 
 void check_numbers(const std::string& device, const std::string& precision, const std::string& optimizer) {
@@ -114,7 +111,8 @@ void take(gpt::flag_table& flags, const std::string& name, const std::string& va
 void take_sizes(gpt::command_line& line, const fs::path& file, const std::string& named) {
   facts found;
   try {
-    found = file.filename() == "config.json" ? huggingface_sizes(file, named, line) : file_sizes(file);
+    const bool own = file.filename() != "config.json" && gpt::format_to_read(file) == gpt::model_format::own;
+    found = own ? file_sizes(file) : huggingface_sizes(file, named, line);
   } catch (const bad_flag&) { throw; } catch (const gr::error& e) {
     throw bad_flag(named + ": " + e.what());
   }
@@ -127,7 +125,7 @@ void take_sizes(gpt::command_line& line, const fs::path& file, const std::string
   for (const std::string& name : sizes_of(line.o.architecture))
     if (!line.flags.given(name))
       throw bad_flag(named + ": " + file.string() + ": does not say its " + name +
-                     "; name a model of a run, its folder, or that of a Hugging Face GPT-2 or Llama");
+                     "; name a model of a run, its folder, or that of a Hugging Face GPT-2 or relative of Llama");
   if (line.o.vocabulary < 256)
     throw bad_flag(named + ": " + file.string() + ": its vocabulary is " + line.flags.value("vocabulary") +
                    ", and this trainer's is 256 or more");
@@ -137,20 +135,25 @@ void complete_sizes(gpt::command_line& line) {
   const gpt::options& o = line.o;
   const auto given = [&](const char* name) { return line.flags.value(name); };
   line.flags.set_defaults("architecture=gpt2");
-  if (o.width % o.heads != 0)
+  if (o.width % o.heads != 0 && o.head_size == 0)
     throw bad_flag("--width " + given("width") + " is not divisible by --heads " + given("heads") + "; try --width " +
                    std::to_string((o.width / o.heads + 1) * o.heads));
-  if (o.architecture == "llama") {
+  if (o.architecture != "gpt2") {
+    const llama::family& kind = llama::families[llama::family_named(o.architecture)];
     line.flags.set_defaults("tied=1 kv-heads=" + given("heads") +
                             " hidden=" + std::to_string((8 * o.width / 3 + 31) / 32 * 32));
     if (o.heads % o.kv_heads != 0)
       throw bad_flag("--heads " + given("heads") + " is not divisible by --kv-heads " + given("kv-heads"));
-    if (o.width / o.heads % 2 != 0)
+    if (o.head_size % 2 != 0) throw bad_flag("--head-size must be even, because pairs turn, not " + given("head-size"));
+    if (o.head_size == 0 && o.width / o.heads % 2 != 0)
       throw bad_flag("--width " + given("width") + " / --heads " + given("heads") + " is " +
                      std::to_string(o.width / o.heads) + ": a llama turns pairs, and its heads must be even");
-    if (o.experts > 0) throw bad_flag("--experts is for --architecture gpt2");
+    if (kind.caps_logits && o.device == "cuda")
+      throw bad_flag("--device cuda: a GPU has no capped scores, which a " + std::string(kind.title) + " has");
+    if (kind.mixed()) line.flags.set_defaults("experts=8");
+    else if (o.experts > 0) throw bad_flag("--experts is for --architecture gpt2, mixtral or qwen3_moe");
   } else {
-    for (const char* name : {"kv-heads", "hidden", "tied"})
+    for (const char* name : {"kv-heads", "hidden", "tied", "head-size", "biases"})
       if (line.flags.given(name)) throw bad_flag("--" + std::string(name) + " is for --architecture llama");
   }
   if (o.experts > 0) line.flags.set_defaults("experts-per-token=" + std::to_string(std::min(o.experts, 2)));
@@ -164,7 +167,8 @@ void complete_sizes(gpt::command_line& line) {
 
 trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, const launched_job& job) {
   std::vector<std::string> names = sizes_of(line.o.architecture);
-  if (line.o.experts > 0) names.insert(names.end(), {"experts", "experts-per-token"});
+  for (const llama::size_row& row : llama::size_rows)
+    if (row.optional && line.flags.given(row.flag)) names.emplace_back(row.flag);
   names.insert(names.begin(), "architecture");
   names.insert(names.end(), {"batch", "precision", "optimizer", "device"});
   trainer_build all(project, "GPT_", line.flags, names);

@@ -27,8 +27,8 @@ void check_numbers(const std::string& device, const std::string& precision, cons
 void take(gpt::flag_table& flags, const std::string& name, const std::string& value, const std::string& named,
           const std::filesystem::path& file);
 
-/// Gives the flags of sizes, and --architecture, the values of the model in a file, or in a config.json of Hugging
-/// Face's. `named` is what messages begin with, such as "--init". Throws gr::bad_flag.
+/// Gives the flags of sizes, and --architecture, the values of the model in a file of gpt_train or a GGUF file, or in a
+/// config.json of Hugging Face's. `named` is what messages begin with, such as "--init". Throws gr::bad_flag.
 void take_sizes(gpt::command_line& line, const std::filesystem::path& file, const std::string& named);
 
 /// Completes the sizes by those that follow from others. Throws gr::bad_flag for sizes that do not fit each other.

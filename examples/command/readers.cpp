@@ -1,17 +1,24 @@
 #include "readers.hpp"
 
-#include <gradus/io/text_file.hpp>
+#include <set>
+
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+
+#include "../bert/families.hpp"
+#include "../gpt/model_folder.hpp"
+#include "../gpt/tools/gguf.hpp"
+#include "../llama/config_json.hpp"
 
 namespace command {
 
 namespace gr = gradus;
 
-facts read_json_object(const std::filesystem::path& file) {
-  const nlohmann::json values = gr::parse_json(gr::read_text(file), file.string());
-  if (!values.is_object()) throw gr::error(file.string() + ": is not a JSON object");
+namespace {
+
+facts facts_in(const nlohmann::json& values) {
   facts all;
   for (const auto& [name, value] : values.items()) {
     if (value.is_null()) continue;
@@ -24,9 +31,48 @@ facts read_json_object(const std::filesystem::path& file) {
   return all;
 }
 
+}  // namespace
+
+facts read_json_object(const std::filesystem::path& file) {
+  const nlohmann::json values = gr::parse_json(gr::read_text(file), file.string());
+  if (!values.is_object()) throw gr::error(file.string() + ": is not a JSON object");
+  return facts_in(values);
+}
+
+facts read_gguf_config(const std::filesystem::path& file) {
+  return facts_in(gpt::gguf_config(gpt::gguf_tensors(file)));
+}
+
 facts read_metadata(const std::filesystem::path& file) {
   const gr::safetensors_file from(file);
   return {from.metadata().begin(), from.metadata().end()};
+}
+
+facts read_llama_sizes(const std::filesystem::path& config) {
+  const bool gguf = gpt::format_to_read(config) == gpt::model_format::gguf;
+  const llama::config sizes =
+      llama::read_config(gguf ? gpt::huggingface_config(config.string(), gpt::gguf_config(gpt::gguf_tensors(config)))
+                              : gpt::huggingface_config(config))
+          .sizes;
+  facts all{{"architecture", sizes.name()}};
+  for (const auto& [name, size] : sizes.named()) all[name] = std::to_string(size);
+  return all;
+}
+
+std::vector<std::string> read_shards(const std::filesystem::path& index) {
+  const gpt::huggingface_config file(index);
+  const nlohmann::json map = file.value("weight_map");
+  if (!map.is_object()) file.fail("has no 'weight_map'");
+  std::set<std::string> all;
+  for (const auto& entry : map) {
+    if (!entry.is_string()) file.fail("'weight_map' must name files");
+    all.insert(entry.get<std::string>());
+  }
+  return {all.begin(), all.end()};
+}
+
+bert::description read_encoder(const std::filesystem::path& folder, bool embeds) {
+  return bert::describe(folder, embeds);
 }
 
 std::size_t count_tokens(const std::filesystem::path& tokenizer) {

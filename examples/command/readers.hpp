@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "../bert/architecture.hpp"
 
 namespace command {
 
@@ -20,8 +23,22 @@ inline std::string value_of(const facts& all, const std::string& name) {
 /// number of entries, and nothing for null. The first text of an array has the key "KEY[0]". Throws gradus::error.
 facts read_json_object(const std::filesystem::path& file);
 
+/// The object in the config.json that a GGUF file would be given; see read_json_object. Throws gradus::error.
+facts read_gguf_config(const std::filesystem::path& file);
+
 /// The metadata of a safetensors file. Throws gradus::error.
 facts read_metadata(const std::filesystem::path& file);
+
+/// The sizes, by the names of their flags, and the architecture of a model of the Llama family, whose config.json this
+/// is. Its context is the longest. Throws gradus::error for what is none of the family, and for keys that are not
+/// known.
+facts read_llama_sizes(const std::filesystem::path& config);
+
+/// The files of tensors that an index names. Throws gradus::error.
+std::vector<std::string> read_shards(const std::filesystem::path& index);
+
+/// What a folder of Hugging Face's says of an encoder, or of one that `embeds`. Throws gradus::error.
+bert::description read_encoder(const std::filesystem::path& folder, bool embeds);
 
 /// The number of tokens of a tokenizer.json. Throws gradus::error.
 std::size_t count_tokens(const std::filesystem::path& tokenizer);

@@ -116,19 +116,23 @@ int evaluate(int argc, char** argv, const surroundings& here) {
 int convert(int argc, char** argv, const surroundings& here) {
   gpt::command_line line;
   std::vector<std::string> passed(argv + 1, argv + argc);
-  const std::string to = gpt::flag_table::word_after(argc, argv, "--to-huggingface");
-  const std::string from = gpt::flag_table::word_after(argc, argv, "--from-huggingface");
   if (wants_help(argc, argv)) {
     take_any_model(line);
-  } else if (to.empty() == from.empty()) {
-    throw bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
-  } else if (!to.empty()) {
-    passed.push_back("--to-huggingface=" + model_named(line, to).string());  // the last one counts
-    line.flags.set("device", "cpu");
   } else {
-    if (!is_there(fs::path(from) / "config.json"))
-      throw bad_flag("--from-huggingface: " + from + ": has no config.json: it is not a Hugging Face folder");
-    take_sizes(line, fs::path(from) / "config.json", "--from-huggingface");
+    if (argc < 2 || argv[1][0] == '-')
+      throw bad_flag("name first what to convert: a run or its model.safetensors, a Hugging Face folder, or NAME.gguf");
+    using enum gpt::model_format;
+    const std::string from = argv[1];
+    const gpt::model_format has = gpt::format_to_read(from);
+    if (!is_there(from)) throw bad_flag(from + ": no such file or folder");
+    if (has == own) {
+      passed.front() = model_named(line, from).string();
+      line.flags.set("device", "cpu");
+    } else if (gpt::format_to_write(gpt::flag_table::word_after(argc, argv, "--out")) == own) {
+      take_sizes(line, has == folder ? fs::path(from) / "config.json" : fs::path(from), "the model");
+    } else {
+      take_any_model(line);  // nothing depends on its sizes
+    }
   }
   become_tool("gpt_convert", line, here, passed);
 }

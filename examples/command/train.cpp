@@ -14,6 +14,7 @@
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/run/program.hpp>
 
+#include "../llama/config.hpp"
 #include "models.hpp"
 #include "readers.hpp"
 #include "subcommands.hpp"
@@ -43,9 +44,8 @@ std::string config_of_resumed(int argc, char** argv) {
   if (!is_there(config) && is_there(fs::path(run) / "flags"))
     fail("a run of an earlier version, which had a file 'flags' in place of 'config'; this version cannot resume it");
   if (!is_there(config)) fail("no run of gradus train: it has no file 'config'");
-  std::vector<std::string> fixed = sizes_of("llama");
-  fixed.insert(fixed.end(),
-               {"model", "architecture", "experts", "experts-per-token", "batch", "precision", "optimizer"});
+  std::vector<std::string> fixed{"model", "architecture", "batch", "precision", "optimizer"};
+  for (const llama::size_row& row : llama::size_rows) fixed.emplace_back(row.flag);
   for (const std::string& name : fixed)
     if (is_given(argc, argv, "--" + name))
       throw bad_flag(
@@ -86,10 +86,16 @@ void check_files(const std::string& flag, const std::vector<std::string>& files)
 // The operations that the blocks of a model apply. Those of the trainer's own plan decide; tests compare them.
 void check_operations(const gpt::options& o) {
   std::vector<std::string> applied{"layer_norm", "linear", "causal_attention", "add", "gelu"};
+  if (o.architecture != "gpt2") {
+    const llama::family& kind = llama::families[llama::family_named(o.architecture)];
+    applied = {"rms_norm", "matmul", "rope", "attention", "add"};
+    if (kind.gelu) applied.insert(applied.end(), {"gelu", "multiply"});
+    else applied.emplace_back("swiglu");
+    if (kind.biases > 0 || o.biases > "0") applied.emplace_back("linear");
+  }
   if (o.experts > 0)
     applied.insert(applied.end(),
                    {"matmul", "softmax", "dispatch_rows", "grouped_matmul", "combine_rows", "logsumexp"});
-  if (o.architecture == "llama") applied = {"rms_norm", "matmul", "rope", "attention", "add", "swiglu"};
   if (o.dropout > 0) applied.emplace_back("dropout");
   for (const std::string& name : gpt::listed_operations(o.checkpoint)) {
     if (std::ranges::find(applied, name) != applied.end()) continue;
@@ -109,7 +115,9 @@ std::string tokenizer_of(const gpt::options& o) {
 
 // The vocabulary is the tokenizer's, unless it is given; a model that is trained further must have its tokens.
 void take_vocabulary(gpt::command_line& line, bool of_init) {
-  const std::string file = tokenizer_of(line.o);
+  std::string file = tokenizer_of(line.o);
+  if (const fs::path beside = fs::path(line.o.init) / "tokenizer.json"; file.empty() && of_init && is_there(beside))
+    file = beside.string();
   if (file.empty()) return;
   std::size_t tokens = 0;
   try {
@@ -200,7 +208,7 @@ int train(int argc, char** argv, const surroundings& here) {
     line.flags.set_defaults("model=tiny");
     if (o.model.starts_with("llama") && o.architecture == "gpt2")
       throw bad_flag("--model " + o.model + " is a Llama: leave out --architecture gpt2");
-    if (o.model.starts_with("llama")) line.flags.set("architecture", "llama");
+    if (o.model.starts_with("llama")) line.flags.set_defaults("architecture=llama");
     if (o.model == "tiny" && !line.flags.given("steps")) line.flags.set_defaults("minutes=4");
     take_vocabulary(line, false);
     line.flags.set_defaults(preset_of(o.model));

@@ -1,6 +1,7 @@
 // gradus train-bert: decides sizes, compiles the trainer for them, and becomes it.
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <set>
 #include <string>
@@ -24,32 +25,34 @@ namespace fs = std::filesystem;
 namespace gr = gradus;
 using gr::bad_flag;
 
-// The sizes and the labels of the model in a folder of Hugging Face's. A size that was given must be the same.
+std::string text_of(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+// The sizes, kinds and settings of the model in a folder of Hugging Face's. A size that was given must be the same.
 void take_sizes(bert::command_line& line) {
   const std::string& init = line.o.init;
-  const fs::path folder = init;
-  const auto fail = [&](const std::string& what) { throw bad_flag("--init: " + init + what); };
-  if (!is_there(folder / "config.json")) fail(": has no config.json");
-  facts values;
-  try {
-    values = read_json_object(folder / "config.json");
-  } catch (const gr::error& e) { throw bad_flag(std::string("--init: ") + e.what()); }
-  if (value_of(values, "model_type") != "bert") fail("/config.json: is not of a BERT: its model_type must be \"bert\"");
-  if (value_of(values, "type_vocab_size") != "2")
-    fail("/config.json: its 'type_vocab_size' must be 2: the texts of a pair");
-  const std::pair<const char*, const char*> sizes[] = {
-      {"layers", "num_hidden_layers"}, {"heads", "num_attention_heads"},         {"width", "hidden_size"},
-      {"hidden", "intermediate_size"}, {"positions", "max_position_embeddings"}, {"vocabulary", "vocab_size"}};
-  for (const auto& [name, key] : sizes) {
-    const std::string found = value_of(values, key);
-    if (found.empty()) fail(std::string("/config.json: has no '") + key + "'");
-    take(line.flags, name, found, "--init", folder / "config.json");
+  const fs::path file = fs::path(init) / "config.json";
+  if (!is_there(file)) throw bad_flag("--init: " + init + ": has no config.json");
+  const bert::description found = [&] {
+    try {
+      return read_encoder(init, line.o.embeds());
+    } catch (const gr::error& e) { throw bad_flag(std::string("--init: ") + e.what()); }
+  }();
+  const bool takes_head = found.has_head && !line.o.embeds();
+  for (const auto& [name, value] : bert::kind_flags(found.sizes))
+    if (takes_head || name != std::string_view("task")) take(line.flags, name, value, "--init", file);
+  for (const auto& [name, member] : bert::size_flags)
+    if (takes_head || name != std::string_view("labels"))
+      take(line.flags, name, std::to_string(found.sizes.*member), "--init", file);
+  line.flags.set_defaults("norm-epsilon=" + text_of(found.settings.epsilon));
+  if (line.o.embeds()) {
+    line.flags.set_defaults(std::string("pooling=") +
+                            bert::pooling_names[found.settings.pooling == bert::pooling::cls]);
+    if (found.settings.normalized) line.flags.set("normalize", "true");
   }
-  if (value_of(values, "architectures[0]").ends_with("ForSequenceClassification")) {
-    const std::string named = value_of(values, "id2label");  // transformers leaves it out for two
-    take(line.flags, "labels", named.empty() ? "2" : named, "--init", folder / "config.json");
-  }
-  check_tensors(init, "--init", "AutoModelForSequenceClassification");
+  check_tensors(init, "--init", line.o.embeds() ? "AutoModel" : "AutoModelForSequenceClassification");
 }
 
 // Classes of a file: as many as there are names, or one more than the largest number. The trainer checks each line.
@@ -85,11 +88,12 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   if (!o.files.data.empty()) check_file("--data", o.files.data);
   if (!o.files.data.empty() && !fs::is_regular_file(o.files.data))  // it is read twice
     throw bad_flag("--data: " + o.files.data + ": is not a plain file");
+  if (!o.embed.empty()) check_file("--embed", o.embed);
   if (!o.files.validation_data.empty()) check_file("--validation-data", o.files.validation_data);
   if (!o.init.empty()) {
     if (!is_there(o.init)) throw bad_flag("--init: " + o.init + ": no such folder");
     take_sizes(line);
-    if (!o.files.data.empty() && !line.flags.given("tokenizer") && !is_there(o.files.tokenizer))
+    if (!(o.files.data.empty() && o.embed.empty()) && !line.flags.given("tokenizer") && !is_there(o.files.tokenizer))
       throw bad_flag("--init: " + o.init + ": has no tokenizer.json; name one with --tokenizer");
   }
   if (line.flags.given("tokenizer")) check_file("--tokenizer", o.files.tokenizer);
@@ -105,21 +109,35 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   line.flags.set_defaults(o.model == "bert-large"  ? "layers=24 heads=16 width=1024"
                           : o.model == "bert-base" ? "layers=12 heads=12 width=768"
                                                    : "layers=2 heads=2 width=128");
-  const int labels = o.files.data.empty() ? 2 : count_labels(o.files.data);
+  line.flags.set_defaults("family=bert task=classes activation=gelu_erf");
+  const bool classes = o.task == "classes";
+  const int labels = !classes ? 1 : o.files.data.empty() ? 2 : count_labels(o.files.data);
+  const bert::family_facts& facts =
+      *std::ranges::find(bert::families, o.family, [](const auto& f) { return std::string_view(f.flag); });
+  line.flags.set_defaults("segments=" + std::to_string(facts.segments) +
+                          " first-position=" + std::to_string(facts.first_position) +
+                          " embedding=" + std::to_string(facts.embedding) + " norm-epsilon=" + text_of(facts.epsilon));
   line.flags.set_defaults("hidden=" + std::to_string(4 * o.width) + " labels=" + std::to_string(labels) +
                           " positions=512 vocabulary=30522 length=128 batch=16 precision=" + o.precision +
                           " optimizer=" + o.optimizer + " device=" + o.device);
   if (o.width % o.heads != 0)
     throw bad_flag("--width " + std::to_string(o.width) + " is not divisible by --heads " + std::to_string(o.heads));
-  if (o.length > o.positions)
-    throw bad_flag("--length must be 3 to the model's " + std::to_string(o.positions) + " positions");
+  if (o.length > o.positions - o.first_position)
+    throw bad_flag("--length must be 3 to the model's " + std::to_string(o.positions - o.first_position) +
+                   " positions");
+  if (classes ? o.labels < 2 : o.labels != 1)
+    throw bad_flag("--labels " + std::to_string(o.labels) + ": --task " + o.task + " has " +
+                   (classes ? "2 or more" : "none"));
   check_device(o.device, o.gpu, o.plan);
   check_numbers(o.device, o.precision, o.optimizer);
 
-  const trainer_build build(here.project, "BERT_", line.flags,
-                            {"layers", "heads", "width", "hidden", "positions", "vocabulary", "labels", "length",
-                             "batch", "precision", "optimizer", "device"});
-  compile(build, {"bert_train"}, here.job);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : bert::kind_flags({})) names.emplace_back(name);
+  for (const auto& [name, member] : bert::size_flags) names.emplace_back(name);
+  names.insert(names.end(), {"length", "batch", "precision", "optimizer", "device"});
+  const trainer_build build(here.project, "BERT_", line.flags, names);
+  // Where embeddings are printed, nothing else is.
+  compile(build, {"bert_train"}, o.embed.empty() ? here.job : launched_job{.ranks = 0, .rank = 1});
   line.flags.forget("model");
   std::vector<std::string> words = build.start("bert/bert_train");
   for (std::string& word : line.flags.words()) words.push_back(std::move(word));

@@ -3,7 +3,7 @@
 // compiled, and its model. model.hpp has GPT-2's, ../llama/model.hpp Llama's.
 //
 // The sizes, `config`, are a struct of numbers, among them `layers`, `heads`, `width`, `context` and `vocabulary`, with
-//   - `name`, as model files and reports say it, and `title`, for a heading,
+//   - `name()`, as model files and reports say it, and `title()`, for a heading,
 //   - `named()`: a range of all sizes, each a pair of its flag's name and the number,
 //   - `padded_vocabulary()`: rows of the token table,
 //   - `unused_parameters()`, if a token does not use all parameters.
@@ -23,8 +23,11 @@
 // argument-dependent lookup finds them.
 
 #include <type_traits>
+#include <vector>
 
 #include <gradus/gradus.hpp>
+
+#include "padded_rows.hpp"
 
 namespace gpt {
 
@@ -38,14 +41,25 @@ struct architecture;
 template <class X, auto C>
 using model_of = typename architecture<std::remove_cvref_t<decltype(C)>>::template model<X, C>;
 
-/// Rows of a token table: the vocabulary rounded up to a multiple of 64, so that matrix products meet no odd edge.
-constexpr gr::index_t padded_rows(gr::index_t vocabulary) { return (vocabulary + 63) / 64 * 64; }
-
 /// The parameters that one token does not use.
 template <class Config>
 constexpr gr::index_t unused_parameters(const Config& sizes) {
   if constexpr (requires { sizes.unused_parameters(); }) return sizes.unused_parameters();
   else return 0;
+}
+
+/// Of each block, the load of each expert of mixture_of(block): its share of the tokens' choices in the latest step.
+template <class Blocks, class F>
+std::vector<std::vector<double>> expert_load(const Blocks& blocks, const F& mixture_of) {
+  std::vector<std::vector<double>> all;
+  for (const auto& block : blocks) {
+    double sum = 0;
+    std::vector<double>& load = all.emplace_back();
+    for (const float tokens_of_expert : gr::to_host(mixture_of(block).load.value()))
+      sum += load.emplace_back(static_cast<double>(tokens_of_expert));
+    for (double& share : load) share /= sum;
+  }
+  return all;
 }
 
 /// Calls f(name, number) for each setting of a model; most have none.

@@ -3,7 +3,9 @@
 // build defines them (scripts/train.sh does); the defaults are those of the model called tiny, on the CPU.
 
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -46,6 +48,9 @@
 #ifndef GPT_TIED
 #define GPT_TIED 1
 #endif
+#ifndef GPT_HEAD_SIZE
+#define GPT_HEAD_SIZE 0
+#endif
 #ifndef GPT_BATCH
 #define GPT_BATCH 16
 #endif
@@ -61,11 +66,12 @@
 
 namespace gpt {
 
-/// The sizes' types, by the names of --architecture.
-namespace architectures {
-using gpt2 = gpt::config;
-using llama = ::llama::config;
-}  // namespace architectures
+#define GPT_TEXT_OF(name) #name
+#define GPT_TEXT(name)    GPT_TEXT_OF(name)
+inline constexpr const char* architecture_name = GPT_TEXT(GPT_ARCHITECTURE);
+inline constexpr bool is_gpt2 = std::string_view(architecture_name) == "gpt2";
+static_assert(is_gpt2 || llama::family_named(architecture_name) < std::size(llama::families),
+              "GPT_ARCHITECTURE must be gpt2, or a name of llama::families");
 
 /// The sizes that the build defines.
 template <class Config>
@@ -77,6 +83,13 @@ constexpr Config sizes_of_build() {
   all.context = GPT_CONTEXT;
   all.vocabulary = GPT_VOCABULARY;
   if constexpr (requires { all.kv_heads; }) {  // a Llama's
+    all.family = llama::family_named(architecture_name);
+#ifdef GPT_BIASES
+    all.biases = GPT_BIASES;
+#else
+    all.biases = all.kind().biases;
+#endif
+    all.head_size = GPT_HEAD_SIZE;
     all.kv_heads = GPT_KV_HEADS;
     all.hidden = GPT_HIDDEN;
     all.tied = GPT_TIED;
@@ -87,7 +100,7 @@ constexpr Config sizes_of_build() {
   }
   return all;
 }
-inline constexpr auto sizes = sizes_of_build<architectures::GPT_ARCHITECTURE>();
+inline constexpr auto sizes = sizes_of_build<std::conditional_t<is_gpt2, config, llama::config>>();
 inline constexpr gr::index_t batch_size = GPT_BATCH;
 
 /// The smallest type that holds a token id.
@@ -103,9 +116,6 @@ using device = gr::GPT_DEVICE;
 inline constexpr bool on_gpu = std::is_same_v<device, gr::cuda>;
 /// Allocates like `device` and computes nothing.
 using planned_device = std::conditional_t<on_gpu, gr::cuda_meta, gr::meta>;
-#define GPT_TEXT_OF(name) #name
-#define GPT_TEXT(name)    GPT_TEXT_OF(name)
-inline constexpr const char* architecture_name = GPT_TEXT(GPT_ARCHITECTURE);
 inline constexpr const char* precision_name = GPT_TEXT(GPT_PRECISION);
 template <class T, class D, class G>
 using optimizer = gr::GPT_OPTIMIZER<T, D, G>;
@@ -131,7 +141,7 @@ std::string described_experts(const Config& of) {
 }
 /// "gpt: 4 layers, width 128, 4 heads, context 128, fp32"
 inline std::string describe_model() {
-  return std::string(sizes.name) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
+  return std::string(sizes.name()) + ": " + counted(sizes.layers, "layer") + ", width " + std::to_string(sizes.width) +
          ", " + counted(sizes.heads, "head") + described_experts(sizes) + ", context " + std::to_string(sizes.context) +
          ", " + precision_name;
 }
@@ -148,7 +158,8 @@ inline std::vector<std::pair<std::string, std::string>> compiled_for() {
 }
 
 static_assert(sizes.layers > 0 && sizes.context > 0 && batch_size > 0, "layers, context and batch must be positive");
-static_assert(sizes.heads > 0 && sizes.width % sizes.heads == 0, "width must be divisible by heads");
+static_assert(sizes.heads > 0 && (sizes.width % sizes.heads == 0 || GPT_HEAD_SIZE > 0),
+              "width must be divisible by heads");
 static_assert(sizes.vocabulary >= gr::byte_tokenizer::vocabulary, "the vocabulary must hold the 256 bytes");
 
 }  // namespace gpt

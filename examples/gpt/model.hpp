@@ -15,7 +15,8 @@ namespace gpt {
 
 /// The sizes of a model, fixed when it is compiled.
 struct config {
-  static constexpr const char *name = "gpt", *title = "GPT";
+  static constexpr const char* name() { return "gpt"; }
+  static constexpr const char* title() { return "GPT"; }
 
   gr::index_t layers;
   gr::index_t heads;
@@ -120,18 +121,10 @@ struct model {
                       std::move(auxiliary)};
   }
   /// Of each block, the load of each expert in the latest step: its share of the tokens' choices.
-  std::vector<std::vector<double>> expert_load() const
+  auto expert_load() const
     requires(C.experts > 0)
   {
-    std::vector<std::vector<double>> all;
-    for (const auto& block : blocks) {
-      double sum = 0;
-      std::vector<double>& load = all.emplace_back();
-      for (const float tokens_of_expert : gr::to_host(block.mixture.load.value()))
-        sum += load.emplace_back(static_cast<double>(tokens_of_expert));
-      for (double& share : load) share /= sum;
-    }
-    return all;
+    return gpt::expert_load(blocks, [](const auto& block) -> const auto& { return block.mixture; });
   }
 };
 

@@ -1,6 +1,10 @@
 #include "model_file.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <system_error>
 
 #include <gradus/core/printable.hpp>
@@ -26,8 +30,11 @@ gr::run_metadata check_sizes(const fs::path& path) {
                       wanted);
   };
   if (metadata.all().contains("model")) check("model", metadata.text("model"), model_mark());
-  if (metadata.all().contains("experts") && described_experts(sizes).empty())
-    check("experts", metadata.text("experts"), "none");
+  for (const llama::size_row& row : llama::size_rows)  // a size that is said here is none of this program's
+    if (const auto ours = sizes.named();
+        row.optional && metadata.all().contains(row.flag) &&
+        std::ranges::none_of(ours, [&](auto& one) { return one.first == std::string(row.flag); }))
+      check(row.flag, metadata.text(row.flag), "none");
   for (const auto& [name, size] : sizes.named()) {
     if (!metadata.all().contains(name))
       throw gr::error(path.string() + ": no model of this program: it names no " + name);
@@ -74,6 +81,20 @@ void print_sample(const fs::path& model, int count, std::uint64_t seed, const st
   print_sample(net, ctx, tokenizer_beside(model), count, seed, stop);
 }
 
+// The tokenizer in a GGUF file, in a folder that is removed with the last copy of the pointer.
+static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) {
+  const gr::gguf_file from(file);
+  std::string name = (fs::temp_directory_path() / "gradus-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw gr::error(name + ": cannot be made: " + std::strerror(errno));
+  const std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* p) {
+    std::error_code ignored;
+    fs::remove_all(*p, ignored);
+    delete p;
+  });
+  write_tokenizer_of_gguf(from, sizes.context, *folder);
+  return folder;
+}
+
 starting_model::starting_model(const options& o) : options_(o) {
   if (o.init.empty()) return;
   if (!o.resume.empty()) {  // the weights are the checkpoint's, the tokenizer is the run's own
@@ -86,8 +107,12 @@ starting_model::starting_model(const options& o) : options_(o) {
   named_ = o.init;
   if (!fs::is_directory(path, ignored)) {
     file_ = path;
+    if (format_to_read(path) == model_format::gguf) {
+      source_ = path;
+      unpacked_ = unpacked_tokenizer(path);
+    }
   } else if (is_there(path / "config.json")) {
-    huggingface_ = true;
+    source_ = path;
     file_ = huggingface_tensors(path);
   } else {
     file_ = model_in(path);
@@ -96,7 +121,7 @@ starting_model::starting_model(const options& o) : options_(o) {
                       ": has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
     named_ = file_.string();
   }
-  encoder_ = tokenizer_beside(file_);
+  encoder_ = tokenizer_beside(unpacked_ ? *unpacked_ / "" : file_);
   if (encoder_.empty()) return;
   tokenizer_ = read_model_tokenizer(encoder_);
   if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
@@ -107,7 +132,7 @@ gr::dataset starting_model::open_data() const {
   const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
   if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;
   gr::dataset data(files, sizes.context);
-  if (huggingface_ && !tokenizer_ && data.bytes())
+  if (!source_.empty() && !tokenizer_ && data.bytes())
     throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
   if (tokenizer_ && data.tokenizer() != nullptr && !same_tokenizer(*tokenizer_, *data.tokenizer()))
     throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; " +
@@ -121,7 +146,7 @@ gr::dataset starting_model::open_data() const {
 }
 
 void starting_model::read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const {
-  if (huggingface_) load_huggingface(net, ctx, file_.parent_path(), after);
+  if (!source_.empty()) load_huggingface(net, ctx, source_, after);
   else load_model(net, ctx, file_, after);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,16 +20,19 @@
 namespace gpt {
 
 /// What tells a file's architecture, in its metadata: "gradus gpt".
-inline std::string model_mark() { return std::string("gradus ") + sizes.name; }
+inline std::string model_mark() { return std::string("gradus ") + sizes.name(); }
 
 template <class Net>
 void add_settings(const Net& net, gr::run_metadata& metadata) {
   for_each_setting(net, [&](const char* name, double value) { metadata.set(name, value); });
 }
-/// Throws gr::error for a setting that the metadata lacks, or that the model cannot have.
+/// A setting that the metadata lacks, as files of earlier versions do, is as in a new model. Throws gr::error for one
+/// that the model cannot have.
 template <class Net>
 void read_settings(Net& net, const gr::run_metadata& metadata) {
-  for_each_setting(net, [&](const char* name, double& value) { value = metadata.number<double>(name); });
+  for_each_setting(net, [&](const char* name, double& value) {
+    if (metadata.all().contains(name)) value = metadata.number<double>(name);
+  });
   if constexpr (requires { net.wrong_setting(); })
     if (const std::string wrong = net.wrong_setting(); !wrong.empty()) throw gr::error(wrong);
 }
@@ -103,11 +107,12 @@ class starting_model {
   void read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const;
 
   const options& options_;
-  std::filesystem::path file_;              // of tensors; empty: none
-  bool huggingface_ = false;                // whether its folder is one of Hugging Face's
-  std::string named_;                       // its name in messages
-  std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
-  std::optional<gr::tokenizer> tokenizer_;  // beside the model
+  std::filesystem::path file_;    // of tensors; empty: none
+  std::filesystem::path source_;  // a folder of Hugging Face's or a GGUF file; empty: a file of ours
+  std::shared_ptr<const std::filesystem::path> unpacked_;  // the folder of the tokenizer of a GGUF file
+  std::string named_;                                      // its name in messages
+  std::string encoder_;                                    // tokenizer.json that encodes texts; empty: bytes
+  std::optional<gr::tokenizer> tokenizer_;                 // beside the model
 };
 
 }  // namespace gpt

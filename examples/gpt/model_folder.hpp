@@ -21,6 +21,19 @@ inline bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+/// What holds a model: a file of gpt_train, a folder of Hugging Face's, or a GGUF file.
+enum class model_format { own, folder, gguf };
+/// The format of what is there: a folder is one of Hugging Face's if it has a config.json, and else a run's.
+inline model_format format_to_read(const std::filesystem::path& from) {
+  if (from.extension() == ".gguf") return model_format::gguf;
+  return is_there(from / "config.json") ? model_format::folder : model_format::own;
+}
+/// The format that the name of what is to be written stands for.
+inline model_format format_to_write(const std::filesystem::path& to) {
+  if (to.extension() == ".gguf") return model_format::gguf;
+  return to.extension() == ".safetensors" ? model_format::own : model_format::folder;
+}
+
 /// The model in a run's folder: the last one; if the run has not ended, or was resumed, the best one, or else the
 /// checkpoint, which may not be there either.
 inline std::filesystem::path model_in(const std::filesystem::path& run) {

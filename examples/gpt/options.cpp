@@ -11,6 +11,7 @@
 
 #include <gradus/run/run_folder.hpp>
 
+#include "../llama/config.hpp"
 #include "token_budget.hpp"
 
 namespace gpt {
@@ -20,11 +21,18 @@ using gr::bad_flag, gr::check_flag;
 
 constexpr int most_ranks = 1 << 12, most_size = 999999;
 
-const std::vector<std::string> model_sizes{
-    "layers", "heads", "width", "context", "vocabulary", "experts", "experts-per-token", "kv-heads", "hidden", "tied"};
-std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+// "gpt2" and the Llama family.
+std::vector<std::string> architectures() {
+  std::vector<std::string> all{"gpt2"};
+  for (const llama::family& one : llama::families) all.emplace_back(one.name);
+  return all;
+}
+// The sizes of any model, and other flags.
+std::vector<std::string> model_sizes(const std::vector<std::string>& others) {
+  std::vector<std::string> all;
+  for (const llama::size_row& row : llama::size_rows) all.emplace_back(row.flag);
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 // To add a flag: a member of options and a row here.
@@ -51,8 +59,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
               "a length of "
               "sample that suit them")
            .unsaved(),
-       choice("architecture", o.architecture, {"gpt2", "llama"},
-              "what kind of model has the sizes: gpt2 or llama (default: gpt2; --model llama-... and --init say it)"),
+       choice("architecture", o.architecture, architectures(),
+              "what kind of model has the sizes: gpt2, llama or a relative of it (default: gpt2; --model llama-... and "
+              "--init say it)"),
        whole("layers", o.layers, 1, most_size, "blocks").without_default(),
        whole("heads", o.heads, 1, most_size, "heads of attention").without_default(),
        whole("width", o.width, 1, most_size, "features of a token").without_default(),
@@ -63,7 +72,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
              "sequences a step (with --batch-tokens and --memory-budget, the default is the largest that fits)")
            .without_default(),
        whole("experts", o.experts, 1, most_size,
-             "of a gpt2: MLPs of each block; a token takes some of them, and together they are as wide as the one")
+             "MLPs of each block, of a gpt2, mixtral or qwen3_moe; a token takes some of them, and in a gpt2 these are "
+             "together "
+             "as wide as the one")
            .without_default(),
        whole("experts-per-token", o.experts_per_token, 1, most_size, "experts that a token takes (default: 2)")
            .without_default(),
@@ -73,6 +84,12 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .without_default(),
        choice("tied", o.tied, {"0", "1"},
               "of a llama: 1 if the head is the token table (default), 0 if it has its own"),
+       whole("head-size", o.head_size, 1, most_size, "of a llama: elements of a head (default: --width / --heads)")
+           .without_default(),
+       choice(
+           "biases", o.biases, {"0", "1", "2"},
+           "of a llama: 1 if queries, keys and values have biases (default for qwen2), 2 if what attention gives has "
+           "one, too"),
        choice(
            "precision", o.precision,
            {"fp32", "bf16_mixed", "bf16_stream", "bf16_gradients", "fp16_mixed", "bf16_pure", "fp64", "tf32",
@@ -120,9 +137,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
               "tree: the sums over ranks have the same bits on any number of them; fastest: whatever the library does"),
        named("out", o.out, "the name of a folder", "run folder, new or empty (default: runs/<date>-<time>)")
            .only_once(),
-       named("init", o.init, "a model.safetensors, or the folder of a run or of Hugging Face's",
-             "start from the weights of a model: a model.safetensors, or the folder of a run or of Hugging Face's (a "
-             "run that is resumed has read them)")
+       named(
+           "init", o.init, "a model.safetensors, a .gguf file, or the folder of a run or of Hugging Face's",
+           "start from the weights of a model: a model.safetensors, a .gguf file, or the folder of a run or of Hugging "
+           "Face's (a run that is resumed has read them)")
            .path(),
        named("resume", o.resume, "the folder of a run",
              "run folder to resume from its last checkpoint; the other flags must be those of the run "
@@ -177,8 +195,8 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        {"validation", "validation-data", ""},
        {"accumulate", "batch-tokens", "; the tokens decide how many batches a step takes"},
        {"checkpoint", "memory-budget", "; the budget chooses what to checkpoint"}},
-      {{"model", joined(model_sizes, {"architecture", "batch", "lr", "sample", "init"})},
-       {"init", joined(model_sizes, {"architecture", "tokenizer"})},
+      {{"model", model_sizes({"architecture", "batch", "lr", "sample", "init"})},
+       {"init", model_sizes({"architecture", "tokenizer"})},
        {"optimizer", {"lr"}},
        {"device=cpu", {"graph", "tune-products"}}});
 }

@@ -25,8 +25,8 @@ struct options {
   /// What the trainer is compiled for; 0 and empty: not given.
   std::string model, architecture, precision = "fp32", optimizer = "adamw", device = "cpu";
   int layers = 0, heads = 0, width = 0, context = 0, vocabulary = 0, batch = 0;
-  int experts = 0, experts_per_token = 0, kv_heads = 0, hidden = 0;
-  std::string tied;  ///< "0" or "1"; of a llama
+  int experts = 0, experts_per_token = 0, kv_heads = 0, hidden = 0, head_size = 0;
+  std::string tied, biases;  ///< "0" or "1", and "2"; of a llama
   int gpu = 0;
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take

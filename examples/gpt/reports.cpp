@@ -4,9 +4,9 @@
 #include <ctime>
 #include <vector>
 
-#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/report/progress.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "model_file.hpp"
 #include "size_hints.hpp"
@@ -35,7 +35,7 @@ void write_config(const std::filesystem::path& folder, const options& o) {
 
 std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& memory, double machine_flops,
                                         const std::string& machine) {
-  std::vector<gr::log_field> fields{{"model", sizes.name}};
+  std::vector<gr::log_field> fields{{"model", sizes.name()}};
   for (const auto& [name, size] : sizes.named()) fields.emplace_back(name, size);
   const std::vector<gr::log_field> others{
       {"precision", precision_name},
@@ -63,7 +63,7 @@ std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& m
 gr::run_options run_of(const options& o, const text_data& data, const chosen_memory& plan, double machine_flops) {
   gr::run_options run;
   run.names = {.program = "gpt_train",
-               .title = std::string("Training a ") + sizes.title,
+               .title = std::string("Training a ") + sizes.title(),
                .machine_flops = machine_flops,
                .loss = data.files.bytes() ? "nats a byte" : "nats a token",
                .best = o.save ? "best.safetensors" : ""};

@@ -1,5 +1,6 @@
 #pragma once
-// A Llama, from top to bottom. The blocks are gradus::nn::llama_block: read nn/llama.hpp for what is inside one.
+// A Llama or one of its relatives, from top to bottom. The blocks are gradus::nn::llama_block: read nn/llama.hpp for
+// what is inside one, and config.hpp for what the members of the family have.
 
 #include <array>
 #include <cmath>
@@ -11,99 +12,74 @@
 #include <gradus/gradus.hpp>
 
 #include "../gpt/architecture.hpp"
+#include "config.hpp"
+#include "settings.hpp"
 
 namespace llama {
 
-namespace gr = gradus;
-
-/// The sizes of a model, fixed when it is compiled.
-struct config {
-  static constexpr const char *name = "llama", *title = "Llama";
-
-  gr::index_t layers;
-  gr::index_t heads;
-  gr::index_t width;
-  gr::index_t context;     ///< longest sequence
-  gr::index_t vocabulary;  ///< token ids 0 .. vocabulary-1
-  gr::index_t kv_heads;    ///< heads of keys and values, each for heads / kv_heads of queries
-  gr::index_t hidden;      ///< features inside an MLP
-  gr::index_t tied = 1;    ///< 1: the head is the token table; 0: it is a table of its own
-
-  /// Rows of the token table.
-  constexpr gr::index_t padded_vocabulary() const { return gpt::padded_rows(vocabulary); }
-  /// The sizes by the names of their flags.
-  constexpr auto named() const {
-    return std::array<std::pair<const char*, gr::index_t>, 8>{{{"layers", layers},
-                                                               {"heads", heads},
-                                                               {"width", width},
-                                                               {"context", context},
-                                                               {"vocabulary", vocabulary},
-                                                               {"kv-heads", kv_heads},
-                                                               {"hidden", hidden},
-                                                               {"tied", tied}}};
-  }
-};
-
-/// What is wrong with the numbers of a model, by their names in a config.json; "" if nothing is.
-inline std::string wrong_setting(const gr::nn::llama_settings& of) {
-  const gr::rope_scaling& by = of.rope.scaling;
-  const auto is_from = [](double least, double x) { return x >= least && std::isfinite(x); };
-  if (!(of.norm_eps > 0 && of.norm_eps <= 1)) return "'rms_norm_eps' must be above 0 and at most 1";
-  if (!is_from(1, of.rope.base)) return "'rope_theta' must be 1 or more";
-  if (!is_from(1, by.factor)) return "the 'factor' of the rotary scaling must be 1 or more";
-  if (!is_from(1, by.original_context)) return "'original_max_position_embeddings' must be 1 or more";
-  if (!(by.low_freq_factor > 0 && by.low_freq_factor < by.high_freq_factor && std::isfinite(by.high_freq_factor)))
-    return "'low_freq_factor' must be above 0 and below 'high_freq_factor'";
-  return "";
-}
-
 /// Touvron et al. 2023 (LLaMA), with the shared keys of Llama 2 and the scaled rotary positions of Llama 3: token
-/// embeddings, blocks, a final norm, and a head.
+/// embeddings, blocks, a final norm, and a head. C.kind() says what is different.
 /// @tparam X gradus::on<device, precision>
 template <class X, config C>
 struct model {
   using device = typename X::device;
   using table = gr::nn::embedding<X, C.padded_vocabulary(), C.width>;
   static constexpr gr::index_t context = C.context, vocabulary = C.vocabulary;
+  static constexpr gr::nn::llama_kind parts{.head = C.head(),
+                                            .biases = C.biases > 0,
+                                            .projection_bias = C.biases > 1,
+                                            .head_norms = C.kind().head_norms,
+                                            .branch_norms = C.kind().branch_norms,
+                                            .gelu = C.kind().gelu,
+                                            .experts = C.experts,
+                                            .experts_per_token = C.experts_per_token};
+  using block = gr::nn::llama_block<X, C.width, C.heads, C.kv_heads, C.hidden, C.layers, parts>;
   /// Keys and values of `Texts` texts, for generation.
   template <gr::index_t Texts>
-  using cache = gr::nn::key_value_cache<X, C.layers, Texts, C.kv_heads, C.context, C.width / C.heads>;
+  using cache = gr::nn::key_value_cache<X, C.layers, Texts, C.kv_heads, C.context, C.head()>;
 
   table tokens;
-  std::array<gr::nn::llama_block<X, C.width, C.heads, C.kv_heads, C.hidden, C.layers>, C.layers> blocks;
+  std::array<block, C.layers> blocks;
   gr::nn::rms_norm<X, C.width> norm;
   std::conditional_t<C.tied == 1, std::tuple<>, table> output;  ///< the head's table, if it has its own
-  gr::nn::llama_settings settings;
+  gr::nn::llama_settings settings = new_settings(C.kind());
   double dropout = 0;
   gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
   GRADUS_MEMBERS(tokens, blocks, norm, output)
 
   /// The settings, by the names that files have for them.
-  static void for_each_setting(auto& net, const auto& f) {
-    f("norm_eps", net.settings.norm_eps);
-    f("rope_base", net.settings.rope.base);
-    f("rope_factor", net.settings.rope.scaling.factor);
-    f("rope_low_freq_factor", net.settings.rope.scaling.low_freq_factor);
-    f("rope_high_freq_factor", net.settings.rope.scaling.high_freq_factor);
-    f("rope_original_context", net.settings.rope.scaling.original_context);
-  }
-
+  static void for_each_setting(auto& net, const auto& f) { visit_settings(net.settings, f); }
   /// What is wrong with the settings; see llama::wrong_setting().
-  std::string wrong_setting() const { return llama::wrong_setting(settings); }
+  std::string wrong_setting() const { return llama::wrong_setting(settings, C.kind()); }
 
   /// Token ids [B, T] -> embeddings [B, T, width]. T is the model's context, or less; B and T may be bounds.
-  constexpr auto embedded(const auto& ids) const { return tokens(ids); }
+  constexpr auto embedded(const auto& ids) const {
+    if constexpr (C.kind().scaled) return tokens(ids) * gr::nn::detail::square_root(static_cast<double>(C.width));
+    else return tokens(ids);
+  }
+  /// x [B, T, width], and with experts their auxiliary loss -> the same, after all blocks.
+  constexpr auto through_blocks(auto x) const {
+    return gr::chain(blocks, std::move(x), regions, [this](const block& one, auto v) {
+      return one(std::move(v), settings.layer(static_cast<gr::index_t>(&one - blocks.data())), dropout);
+    });
+  }
   /// Token ids [B, T] -> what the head sees, [B, T, width].
   constexpr auto hidden(const auto& ids) const {
-    auto x = gr::chain(blocks, gr::dropout(embedded(ids), dropout), regions,
-                       [this](const auto& block, auto v) { return block(std::move(v), settings, dropout); });
-    return norm(std::move(x), settings.norm_eps);
+    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids));
+    else return norm(through_blocks(gr::dropout(embedded(ids), dropout)), settings.norm_eps);
+  }
+  /// The same, and the auxiliary loss of the experts.
+  constexpr auto hidden_and_auxiliary(const auto& ids) const {
+    auto x = gr::dropout(embedded(ids), dropout);
+    auto zero = gr::nn::no_auxiliary_loss(x);
+    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)});
+    return std::tuple{norm(std::move(y), settings.norm_eps), std::move(auxiliary)};
   }
   /// T new token ids [B, T], which follow the tokens in the cache -> [B, T, width]; the first `count` are real. No
   /// dropout.
   auto hidden(const auto& ids, auto& past, gr::index_t count) const {
     auto x = embedded(ids);
-    for (gr::index_t i = 0; i < C.layers; ++i) x = blocks[i](std::move(x), past.layer(i, count), settings);
+    for (gr::index_t i = 0; i < C.layers; ++i) x = blocks[i](std::move(x), past.layer(i, count), settings.layer(i));
     past.advance(count);
     return norm(std::move(x), settings.norm_eps);
   }
@@ -113,12 +89,34 @@ struct model {
     else return output.weight;
   }
   /// [..., width] -> logits [..., padded vocabulary].
-  constexpr auto head(const auto& x) const { return gr::matmul<gr::transpose{.b = true}>(x, head_table()); }
+  constexpr auto head(const auto& x) const {
+    auto logits = gr::matmul<gr::transpose{.b = true}>(x, head_table());
+    if constexpr (C.kind().caps_logits) return gr::tanh(std::move(logits) / settings.logit_cap) * settings.logit_cap;
+    else return logits;
+  }
   /// Token ids [B, T] -> logits [B, T, padded vocabulary].
   constexpr auto operator()(const auto& ids) const { return head(hidden(ids)); }
-  /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole.
-  constexpr auto loss(const auto& ids, const auto& targets) const {
-    return gr::linear_cross_entropy<C.vocabulary>(hidden(ids), head_table(), targets);
+  /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole, unless they
+  /// are capped.
+  constexpr auto loss(const auto& ids, const auto& targets) const { return loss_of(hidden(ids), targets); }
+  /// With experts: that loss and their auxiliary loss. Training minimises the sum.
+  constexpr auto losses(const auto& ids, const auto& targets) const
+    requires(C.experts > 0)
+  {
+    auto [x, auxiliary] = hidden_and_auxiliary(ids);
+    return std::tuple{loss_of(std::move(x), targets), std::move(auxiliary)};
+  }
+  /// Of each block, the load of each expert in the latest step: its share of the tokens' choices.
+  auto expert_load() const
+    requires(C.experts > 0)
+  {
+    return gpt::expert_load(blocks, [](const block& one) -> const auto& { return one.mlp; });
+  }
+
+ private:
+  constexpr auto loss_of(auto x, const auto& targets) const {
+    if constexpr (C.kind().caps_logits) return gr::cross_entropy<C.vocabulary>(head(std::move(x)), targets);
+    else return gr::linear_cross_entropy<C.vocabulary>(std::move(x), head_table(), targets);
   }
 };
 

@@ -18,6 +18,7 @@
 #include "data/tokens.ipp"
 #include "io/atomic_file.ipp"
 #include "io/config_file.ipp"
+#include "io/gguf.ipp"
 #include "io/mapped_file.ipp"
 #include "io/random_access_file.ipp"
 #include "io/text_file.ipp"

@@ -194,12 +194,8 @@ TEST_CASE("a BERT without a classifier leaves ours as it is; old names and heads
 }
 
 TEST_CASE("classes have the names in config.json, unless these are LABEL_0, LABEL_1, ... or numbers") {
-  const gradus_test::scratch_folder place;
-  const auto names_in = [&](const std::string& labels) {
-    std::ofstream(place.path / "config.json") << "{\"id2label\": " + labels + "}";
-    return bert::huggingface_labels(place.path);
-  };
-  CHECK(bert::huggingface_labels(recorded).empty());
+  const auto names_in = [](const std::string& labels) { return bert::class_names(gr::parse_json(labels, "labels")); };
+  CHECK(bert::describe(recorded, false).labels.empty());
   CHECK(names_in(R"({"1": "negative", "0": "positive"})") == std::vector<std::string>{"positive", "negative"});
   CHECK(names_in(R"({"0": "1", "1": "2"})").empty());
   CHECK(names_in(R"({"0": "a", "2": "b"})").empty());
@@ -235,10 +231,11 @@ TEST_CASE("a folder of another model is refused, with what differs, and nothing 
         "'num_hidden_layers' is 3, and this program was compiled for 2");
   CHECK(refusal([](folder& f) { f.set(R"("hidden_size": 32,)", ""); }) == "has no 'hidden_size'");
   CHECK(refusal([](folder& f) { f.set(R"("model_type": "bert")", R"("model_type": "roberta")"); }) ==
-        "'model_type' is \"roberta\" where \"bert\" is needed");
+        "'model_type' is \"roberta\", and this program was compiled for bert");
+  CHECK(refusal([](folder& f) { f.set(R"("model_type": "bert")", R"("model_type": "gpt2")"); }) ==
+        "'model_type' is \"gpt2\"; bert, roberta, xlm-roberta, distilbert, albert are read");
   CHECK(refusal([](folder& f) { f.set(R"("gelu")", R"("relu")"); }) ==
-        "'hidden_act' is \"relu\" where \"gelu\" is needed");
-  CHECK(refusal([](folder& f) { f.set("1e-12", "1e-05"); }) == "'layer_norm_eps' is 1e-05 where 1e-12 is needed");
+        "'hidden_act' is \"relu\", and this program was compiled for gelu_erf");
   CHECK(refusal([](folder& f) { f.set(R"("is_decoder": false)", R"("is_decoder": true)"); }) ==
         "'is_decoder' is true where false is needed");
   CHECK(refusal([](folder& f) { f.config = "[]"; }) == "is not a JSON object");
@@ -251,5 +248,5 @@ TEST_CASE("a folder of another model is refused, with what differs, and nothing 
         }) == "'classifier.weight' has the shape [2, 32] where [3, 32] is needed");
   CHECK(refusal([](folder& f) {
           f.tensors["bert.encoder.layer.2.output.dense.bias"] = f.tensors.at("bert.pooler.dense.bias");
-        }) == "'bert.encoder.layer.2.output.dense.bias' is not a tensor of this BERT");
+        }) == "'bert.encoder.layer.2.output.dense.bias' is not a tensor of this Bert");
 }

@@ -123,9 +123,9 @@ sed 's/"hidden_size": 128/"hidden_size": 256/' run/model/config.json >other/conf
 refuses 1 "^bert_train: other/config.json: 'hidden_size' is 256, and this program was compiled for 128$" \
   "${quick[@]}" --data named.tsv --init other
 sed 's/"bert"/"gpt2"/' run/model/config.json >other/config.json
-refuses 1 "^bert_train: other/config.json: 'model_type' is \"gpt2\" where \"bert\" is needed$" \
+refuses 1 "^bert_train: other/config.json: 'model_type' is \"gpt2\"; bert, roberta, .*albert are read$" \
   "${quick[@]}" --data named.tsv --init other
-refuses 2 '--init: other/config.json: is not of a BERT' "$gradus" train-bert --init other --data named.tsv
+refuses 2 "--init: other/config.json: 'model_type' is \"gpt2\"; bert" "$gradus" train-bert --init other --data named.tsv
 refuses 2 '--model must be bert-tiny, bert-base or bert-large, not gpt2' "$gradus" train-bert --model gpt2 --dummy
 refuses 2 '--data: nowhere: no such file' "$gradus" train-bert --data nowhere --tokenizer tokenizer.json
 refuses 2 '--width 100 is not divisible by --heads 3' "$gradus" train-bert --width 100 --heads 3 --dummy
@@ -147,6 +147,14 @@ command_refuses '--out: run: is not empty' --dummy --out run
 command_refuses '--labels 3: the model of --init, run/model, has 2' --init run/model --data named.tsv --labels 3
 cp run/model/config.json run/model/tokenizer.json other
 command_refuses '--init: other: has no model.safetensors' --init other --data named.tsv
-sed -i 's/"type_vocab_size": 2/"type_vocab_size": 1/' other/config.json
-command_refuses "--init: other/config.json: its 'type_vocab_size' must be 2" --init other --data named.tsv
+sed -i 's/"type_vocab_size": 2/"type_vocab_size": 2, "use_rope": true/' other/config.json
+command_refuses "--init: other/config.json: 'use_rope' is true, a setting that is not known" --init other \
+  --data named.tsv
+command_refuses '--task regression: the model of --init, run/model, has classes' --init run/model --data named.tsv \
+  --task regression
+command_refuses '--embed is for the model of --init' --embed named.tsv
+command_refuses '--embed is for --task cosine or contrastive' --init run/model --embed named.tsv --task classes
+command_refuses '--embed: nowhere: no such file' --init run/model --embed nowhere
+command_refuses '--labels 1: --task classes has 2 or more' --dummy --labels 1
+command_refuses '--length must be 3 to the model.s 510 positions' --dummy --family roberta --length 511
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

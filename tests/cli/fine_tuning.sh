@@ -22,8 +22,8 @@ has out '^starting from run/model.safetensors$'
 cmp -s same/model.safetensors $model || wrong "a run does not start from the weights that --init names"
 
 # A run's folder, what gpt_convert wrote, and a folder of Hugging Face's, whole or in parts, are the same model.
-succeeds "$convert" --to-huggingface $model --out theirs
-succeeds "$convert" --from-huggingface theirs --out back.safetensors
+succeeds "$convert" $model --out theirs
+succeeds "$convert" theirs --out back.safetensors
 cp -r theirs parts
 mv parts/model.safetensors parts/model-00001-of-00001.safetensors
 grep -aoE '"transformer[^"]*"' theirs/model.safetensors |
@@ -114,7 +114,8 @@ refuses 2 '--init: theirs: its vocabulary is 256, and .*tokenizer.json has 700 t
   "$gradus" train --init theirs --tokenizer "$tokenizers/tokenizer.json" --data other
 sed 's/"gpt2"/"bert"/' theirs/config.json >bert/config.json
 cp $model bert
-refuses 2 '--init: bert/config.json: is not of a GPT-2 or a Llama' "$gradus" train --init bert --data other
+refuses 2 "--init: bert/config.json: 'model_type' is \"bert\" where \"gpt2\", \"llama\", .* is needed" \
+  "$gradus" train --init bert --data other
 sed 's/"vocab_size": 256/"vocab_size": 61/' theirs/config.json >bert/config.json
 refuses 2 "--init: bert/config.json: its vocabulary is 61, and this trainer's is 256 or more" \
   "$gradus" train --init bert --data other

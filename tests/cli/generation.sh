@@ -67,19 +67,20 @@ refuses 1 'some.bin: is named as tokens are .*; name the text that they were mad
 refuses 1 'not a safetensors file' "$evaluate" text --data text
 
 # ---- gpt_convert
-succeeds "$convert" --to-huggingface $model --out exported
-[[ $(ls exported) == $'config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json' ]] ||
+succeeds "$convert" $model --out exported
+files=$'config.json\ngeneration_config.json\nmodel.safetensors\ntokenizer.json\ntokenizer_config.json'
+[[ $(ls exported) == "$files" ]] ||
   wrong "a folder for Hugging Face holds $(ls exported)"
-succeeds "$convert" --from-huggingface exported --out back.safetensors
+succeeds "$convert" exported --out back.safetensors
 cmp -s back.safetensors $model || wrong "a model that was converted both ways is not what it was"
 # The tokenizer goes along: here, tokens are bytes.
 has exported/tokenizer_config.json '"tokenizer_class": "PreTrainedTokenizerFast"'
 [[ $(grep -cE '^ {6}".*": [0-9]+[,}]+$' exported/tokenizer.json) -eq 256 ]] ||
   wrong "a model of bytes has a tokenizer of other tokens than 256"
-refuses 2 '--tokenizer is for --to-huggingface' \
-  "$convert" --from-huggingface exported --tokenizer exported/tokenizer.json --out other
+refuses 2 '--tokenizer is for a model of gpt_train' \
+  "$convert" exported --tokenizer exported/tokenizer.json --out other.safetensors
 refuses 1 'tokenizer.json: has 700 tokens, and the vocabulary of this program.s model is 256' \
-  "$convert" --to-huggingface $model --tokenizer "$tokenizers/tokenizer.json" --out other
+  "$convert" $model --tokenizer "$tokenizers/tokenizer.json" --out other
 # Several files and an index; and a folder that only PyTorch reads.
 mkdir sharded torch
 cp exported/config.json sharded
@@ -89,21 +90,46 @@ cp exported/model.safetensors sharded/model-00001-of-00001.safetensors
 grep -aoE '"transformer[^"]*"' exported/model.safetensors |
   awk '{ print (NR > 1 ? "," : "{\"weight_map\": {") $0 ": \"model-00001-of-00001.safetensors\"" } END { print "}}" }' \
     >sharded/model.safetensors.index.json
-succeeds "$convert" --from-huggingface sharded --out joined.safetensors
+succeeds "$convert" sharded --out joined.safetensors
 cmp -s joined.safetensors $model || wrong "a model that an index names is not what it was"
+# Files of llama.cpp, and a folder of several files.
+succeeds "$convert" $model --out model.gguf --type f32
+succeeds "$convert" model.gguf --out back_of_gguf.safetensors
+cmp -s back_of_gguf.safetensors $model || wrong "a model that was converted to GGUF and back is not what it was"
+succeeds "$convert" model.gguf --out of_gguf --shards 1MB
+ls of_gguf | grep -q '^model-00002-of-0000[0-9].safetensors$' || wrong "--shards 1MB wrote $(ls of_gguf)"
+succeeds "$convert" of_gguf --out back_of_folder.safetensors
+cmp -s back_of_folder.safetensors $model || wrong "a model of several files is not what it was"
+succeeds "$train" --data text --init model.gguf --steps 1 --lr 1e-40 --weight-decay 0 --sample 0 --out of_init
+cmp -s of_init/model.safetensors $model || wrong "a run does not start from the GGUF file that --init names"
+succeeds "$convert" exported --out small.gguf --type q8_0
+[[ $(stat -c %s small.gguf) -lt $(($(stat -c %s model.gguf) / 3)) ]] ||
+  wrong "a file of 8 bits is $(stat -c %s small.gguf)"
+refuses 1 'model.gguf: is there already' "$convert" exported --out model.gguf
+head -c 1000000 model.gguf >cut.gguf
+refuses 1 'cut.gguf: ends within the tensor .*: the file was cut short' "$convert" cut.gguf --out other
 refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, which .*: python3 -c '.*save_pretrained" \
-  "$convert" --from-huggingface torch --out other
-refuses 1 'exported: is there already' "$convert" --to-huggingface $model --out exported
-refuses 1 'back.safetensors: is there already' "$convert" --from-huggingface exported --out back.safetensors
-refuses 2 'give one of --from-huggingface' "$convert" --out other
-refuses 2 'give one of --from-huggingface' "$convert" --from-huggingface exported --to-huggingface $model --out other
+  "$convert" torch --out other.safetensors
+refuses 1 'exported: is there already' "$convert" $model --out exported
+refuses 1 'back.safetensors: is there already' "$convert" exported --out back.safetensors
+refuses 2 'from is required' "$convert" --out other
+refuses 2 '--out other is of the same kind as exported; name NAME.gguf, NAME.safetensors, or a folder' \
+  "$convert" exported --out other
+refuses 2 '--type is for NAME.gguf' "$convert" exported --out other.safetensors --type f16
+refuses 2 '--shards is for a folder' "$convert" exported --out other.gguf --shards 1MB
+refuses 2 '--type must be f32, f16, bf16 or q8_0, not q4' "$convert" exported --out other.gguf --type q4
 sed -i 's/"n_head": 4/"n_head": 8/' exported/config.json
 refuses 1 "config.json: 'n_head' is 8, and this program was compiled for 4" \
-  "$convert" --from-huggingface exported --out other
-refuses 1 'text: .*not a safetensors file' "$convert" --to-huggingface text --out other
+  "$convert" exported --out other.safetensors
+refuses 1 'text: .*not a safetensors file' "$convert" text --out other
 head -c 100000 $model >cut
-refuses 1 'cut: holds' "$convert" --to-huggingface cut --out other
+refuses 1 'cut: holds' "$convert" cut --out other
 compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen -G 'other*')"
+
+refuses 2 'gradus convert: name first what to convert' "$gradus" convert --out other
+refuses 2 'gradus convert: nowhere: no such file or folder' "$gradus" convert nowhere --out other
+refuses 2 'gradus convert: the model: cut.gguf: ends within the tensor' \
+  "$gradus" convert cut.gguf --out other.safetensors
 
 # ---- gradus sample
 refuses 2 'gradus sample: name the folder of a run first' "$gradus" sample

@@ -34,9 +34,12 @@ succeeds "$evaluate" $model --data text
 has out 'loss [0-9.]+ nats a token'
 
 # Hugging Face's folder, there and back. The loss is transformers', if there is a Python that has it.
-succeeds "$convert" --to-huggingface $model --out theirs
-succeeds "$convert" --from-huggingface theirs --out back.safetensors
+succeeds "$convert" $model --out theirs
+succeeds "$convert" theirs --out back.safetensors
 cmp -s back.safetensors $model || wrong "a Llama that was converted both ways is not what it was"
+succeeds "$convert" $model --out model.gguf --type f32
+succeeds "$convert" model.gguf --out of_gguf.safetensors
+cmp -s of_gguf.safetensors $model || wrong "a Llama that was converted to GGUF and back is not what it was"
 succeeds "${quick[@]}" --init theirs --steps 1 --lr 1e-40 --weight-decay 0 --out same
 cmp -s same/model.safetensors $model || wrong "a run does not start from the Llama that --init names"
 for python in "${GRADUS_PEERS_PYTHON:-}" "$project/build/peers/bin/python" python3; do
@@ -56,14 +59,15 @@ refuses 1 'run/model.safetensors: its model is gradus llama, and this program wa
   "$gpt_train" --data text --init run
 refuses 2 "--config: run/config: --architecture must be gpt2, which this program was compiled for .*, not llama" \
   "$gpt_train" --config run/config
-succeeds "$gpt_convert" --to-huggingface gpt/model.safetensors --out gpt2
+succeeds "$gpt_convert" gpt/model.safetensors --out gpt2
 refuses 1 "gpt2/config.json: 'model_type' is \"gpt2\" where \"llama\" is needed" "${quick[@]}" --init gpt2
 sed -i 's/"num_key_value_heads": 2/"num_key_value_heads": 4/' theirs/config.json
 refuses 1 "theirs/config.json: 'num_key_value_heads' is 4, and this program was compiled for 2" \
   "${quick[@]}" --init theirs
 
 # gradus train says what is wrong before it compiles.
-refuses 2 'gradus train: --architecture must be gpt2 or llama, not bert' "$gradus" train --architecture bert --data text
+refuses 2 'gradus train: --architecture must be gpt2, llama, mistral, .* or qwen3_moe, not bert' \
+  "$gradus" train --architecture bert --data text
 refuses 2 'gradus train: --model llama-15m is a Llama: leave out --architecture gpt2' \
   "$gradus" train --model llama-15m --architecture gpt2 --data text
 refuses 2 'gradus train: --hidden is for --architecture llama' "$gradus" train --hidden 100 --data text

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <map>
 #include <set>
 #include <span>
@@ -185,8 +186,7 @@ TEST_CASE("a folder that is written has the tokenizer in the files that AutoToke
   const gradus_test::scratch_folder place;
   loaded<> l;
   gpt::load_huggingface(l.net, l.ctx, recorded);
-  const gr::tokenizer tokenizer =
-      gr::read_tokenizer_json(fs::path(GRADUS_TEST_DATA) / "tokenizer" / "tokenizer.json");
+  const gr::tokenizer tokenizer = gr::read_tokenizer_json(fs::path(GRADUS_TEST_DATA) / "tokenizer" / "tokenizer.json");
   gpt::save_huggingface(l.net, place.path, &tokenizer);
   CHECK(gpt::same_tokenizer(gr::read_tokenizer_json(place.path / "tokenizer.json"), tokenizer));
   const auto settings = gr::parse_json(text_of(place.path / "tokenizer_config.json"), "tokenizer_config.json");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -116,14 +117,110 @@ TEST_CASE("a folder of another model than this Llama is refused, with what diffe
   CHECK(refusal(R"("max_position_embeddings": 48)", R"("max_position_embeddings": 30)") ==
         "'max_position_embeddings' is 30, and this program was compiled for a context of 31");
   CHECK(refusal(R"("attention_bias": false)", R"("attention_bias": true)") ==
-        "'attention_bias' is true where false is needed");
+        "'attention_bias' is true, and this program was compiled for false");
   CHECK(refusal(R"("tie_word_embeddings": false)", R"("tie_word_embeddings": true)") ==
-        "'tie_word_embeddings' is true where false is needed");
-  CHECK(refusal(R"("rope_type": "llama3")", R"("rope_type": "yarn")") ==
-        "'rope_parameters': 'rope_type' is \"yarn\" where \"default\" or \"llama3\" is needed");
+        "'tie_word_embeddings' is true, and this program was compiled for false");
+  CHECK(refusal(R"("rope_type": "llama3")", R"("rope_type": "dynamic")") ==
+        "'rope_parameters': 'rope_type' is \"dynamic\" where \"default\", \"linear\", \"llama3\" or \"yarn\" is "
+        "needed");
+  CHECK(refusal(R"("rope_type": "llama3")", R"("rope_type": "linear")") ==
+        "'rope_parameters': 'high_freq_factor', which is 4.0, is not known, and could change what is computed");
   CHECK(refusal(R"("factor": 4.0)", R"("factor": "4")") ==
         "'rope_parameters': 'factor' is \"4\" where a number is needed");
   CHECK(refusal(R"("rms_norm_eps": 1e-05)", R"("rms_norm_eps": -1)") == "'rms_norm_eps' must be above 0 and at most 1");
+}
+
+TEST_CASE("what a config.json says is read or refused by name, before anything else of the folder") {
+  const gradus_test::scratch_folder place;
+  fs::create_directories(place.path);
+  const fs::path file = place.path / "config.json";
+  // A Qwen2 with some keys more; what was wrong, or "".
+  const auto read = [&](const std::string& more, const std::string& type = "qwen2") {
+    std::ofstream(file) << R"({"model_type": ")" << type << R"(", "num_hidden_layers": 4, "num_attention_heads": 4,
+      "hidden_size": 64, "max_position_embeddings": 128, "vocab_size": 300, "num_key_value_heads": 2,
+      "intermediate_size": 96, "architectures": ["Some"], "torch_dtype": "bfloat16")"
+                        << more << "}";
+    return llama::read_config(gpt::huggingface_config(file));
+  };
+  const auto message = [&](const std::string& more, const std::string& type = "qwen2") {
+    const std::string text = message_of([&] { read(more, type); });
+    return text.substr(std::min(text.size(), file.string().size() + 2));
+  };
+  CHECK(read("").sizes.biases == 1);
+  CHECK(read("", "llama").sizes.biases == 0);
+  CHECK(read(R"(, "head_dim": 20)").sizes.head() == 20);
+  CHECK(read("", "gemma").sizes.head() == 256);
+  CHECK(read(R"(, "sliding_window": 32)").settings.window == 0);  // use_sliding_window decides
+  const auto windows = R"(, "sliding_window": 32, "use_sliding_window": true, "max_window_layers": 2)";
+  CHECK(read(windows).settings.window == 32);
+  CHECK(read(windows).settings.layer(1).window == 0);
+  CHECK(read(windows).settings.layer(2).window == 32);
+  CHECK(read(R"(, "sliding_window": 32)", "mistral").settings.layer(0).window == 32);
+  CHECK(read(R"(, "sliding_window": null)", "mistral").settings.window == 0);
+  const std::string gemma3 = R"(, "head_dim": 16, "final_logit_softcapping": null, "sliding_window": 32, )";
+  const auto older = read(gemma3 + R"("sliding_window_pattern": 2, "rope_theta": 1e6, "rope_local_base_freq": 20000.0,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0})",
+                          "gemma3_text")
+                         .settings;
+  const auto newer = read(gemma3 + R"("layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+      "full_attention"], "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0,
+      "rope_theta": 1e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0}})",
+                          "gemma3_text")
+                         .settings;
+  for (const auto& of : {older, newer}) {
+    CHECK(of.layer(0).rope.base == 20000);
+    CHECK(of.layer(0).rope.scaling.factor == 1);
+    CHECK(of.layer(1).rope.base == 1e6);
+    CHECK(of.layer(1).rope.scaling.factor == 8);
+    CHECK(of.layer(1).window == 0);
+  }
+  const auto yarn =
+      read(R"(, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64})");
+  CHECK(yarn.settings.rope.scaling.amplitude == doctest::Approx(1 + 0.1 * std::log(4.0)));
+  CHECK(yarn.settings.rope.scaling.high_freq_factor == 32);
+
+  CHECK(message("", "bert").starts_with("'model_type' is \"bert\" where \"gpt2\", \"llama\", \"mistral\", "));
+  CHECK(
+      message(R"(, "auto_map": {"AutoModel": "modeling.Some"})").starts_with("'auto_map' names code that comes with"));
+  CHECK(message(R"(, "quantization_config": {"quant_method": "gptq", "bits": 4})") ==
+        "'quantization_config': its weights are quantised by \"gptq\"; take the model in bfloat16, float16 or float32");
+  CHECK(message(R"(, "residual_multiplier": 0.2)") ==
+        "'residual_multiplier', which is 0.2, is not known, and could change what is computed");
+  CHECK(message(R"(, "mlp_bias": true)") == "'mlp_bias' is true where false is needed");
+  CHECK(message(R"(, "partial_rotary_factor": 0.5)") == "'partial_rotary_factor' is 0.5 where 1 is needed");
+  CHECK(message(R"(, "hidden_act": "gelu")") == "'hidden_act' is \"gelu\" where \"silu\" is needed");
+  CHECK(message(R"(, "head_dim": 15)") == "a head has 15 elements: it must be even");
+  CHECK(message(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})")
+            .starts_with("'rope_scaling': 'rope_type' is \"dynamic\" where "));
+  CHECK(message(R"(, "rope_scaling": {"rope_type": "longrope", "long_factor": [1.0]})")
+            .starts_with("'rope_scaling': 'rope_type' is \"longrope\" where "));
+  CHECK(message(R"(, "layer_types": ["chunked_attention"])").starts_with("'layer_types' is not "));
+  CHECK(message(R"(, "num_local_experts": 4, "num_experts_per_tok": 5)", "mixtral") ==
+        "'num_experts_per_tok' is more than its experts");
+  CHECK(message(R"(, "final_logit_softcapping": null)", "gemma2") == "'final_logit_softcapping' must be above 0");
+}
+
+TEST_CASE("what is written of a new model of each family describes it") {
+  const gradus_test::scratch_folder place;
+  fs::create_directories(place.path);
+  for (gr::index_t i = 0; i < std::size(llama::families); ++i) {
+    const llama::family& kind = llama::families[i];
+    CAPTURE(kind.name);
+    llama::config wanted = sizes;
+    wanted.family = i;
+    wanted.biases = kind.biases;
+    if (kind.mixed()) wanted.experts = 3, wanted.experts_per_token = 2;
+    const gr::nn::llama_settings settings = llama::new_settings(kind);
+    CHECK(llama::wrong_setting(settings, kind).empty());
+    std::ofstream(place.path / "config.json") << llama::config_json(wanted, settings);
+    const llama::description found = llama::read_config(gpt::huggingface_config(place.path / "config.json"));
+    CHECK(found.sizes.family == i);
+    CHECK(found.sizes.named() == wanted.named());
+    CHECK(found.settings.window == 0);
+    CHECK(found.settings.rope.base == settings.rope.base);
+    CHECK(found.settings.logit_cap == settings.logit_cap);
+    CHECK((!kind.query_scalar || found.settings.score_scale == 1 / std::sqrt(16.0)));
+  }
 }
 
 TEST_CASE("numbers of a model outside their ranges are refused") {

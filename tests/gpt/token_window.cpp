@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/generate/token_window.hpp>
+#include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../support/counted_heap.hpp"
 #include "../support/message_of.hpp"

@@ -7,9 +7,9 @@
 #            only their own; cuda.hpp includes every op of gradus.hpp
 #   builds   what depends on compiler flags is of a build: the namespaces op and cpu_kit, and the functions that users
 #            call
-#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI, NVTX and PCRE2 are included,
-#            each by one header alone, in the folder it belongs to; besides them there are the headers of C++, POSIX,
-#            SIMD and the CUDA runtime
+#   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI, NVTX and PCRE2 are
+#            included, each by one header alone, in the folder it belongs to; besides them there are the headers of C++,
+#            POSIX, SIMD and the CUDA runtime
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || {

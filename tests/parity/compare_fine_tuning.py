@@ -80,7 +80,7 @@ def main():
         run("cmake", "--build", build, "--target", "gpt_convert", "gpt_tokens")
         folder = work / f"{name}_exported"
         shutil.rmtree(folder, ignore_errors=True)
-        run(build / "examples/gpt_convert", "--to-huggingface", work / name / "model.safetensors", "--out", folder)
+        run(build / "examples/gpt_convert", work / name / "model.safetensors", "--out", folder)
         return build, folder
 
     for old in ("still", "tuned"):

@@ -132,7 +132,8 @@ def bpe_cases(out, text, rng):
                                  "\U0010FFFF\u0000")]
     data += [break_utf8(rng, mixed_text(rng, 150), n) for n in [0] * 10 + [1, 2, 5, 20] * 5]
     data += [rng.randbytes(60) for _ in range(10)]
-    write_object(out / "cases.json", texts=lines([t.hex() for t in data]), cases=lines(coded(tokenizer, data)), classes=compact(character_classes()))
+    write_object(out / "cases.json", texts=lines([t.hex() for t in data]), cases=lines(coded(tokenizer, data)),
+                 classes=compact(character_classes()))
 
 
 def family_cases(out, text, rng):
@@ -143,7 +144,8 @@ def family_cases(out, text, rng):
 
     texts = [t.encode() for t in MORE] + [some_text(n) for n in range(1, 12)]
     texts += [break_utf8(rng, some_text(15).decode(), 4) for _ in range(3)] + [rng.randbytes(60) for _ in range(2)]
-    pairs = [([rng.randrange(len(texts)), rng.randrange(len(texts))], most) for most in (5, 6, 8, 9, 33, 512) for _ in range(2)]
+    pairs = [([rng.randrange(len(texts)), rng.randrange(len(texts))], most)
+             for most in (5, 6, 8, 9, 33, 512) for _ in range(2)]
     cases = {}
     for family in tokenizer_families.FAMILIES:
         rules = {"rules": tokenizer_families.FEW_RULES} if family.__name__ in ("t5", "xlm_roberta", "albert") else {}
@@ -167,7 +169,8 @@ def family_cases(out, text, rng):
 
 def part_cases(out, rng):
     """For each part, what its tokenizer has that the first one has not, and its ids."""
-    texts = [t.encode() for t in MORE[::3] + ["Dear s, the other, the 12 e", " <s> the<s>dear ", "ÀÉ가각ﬁ½ e\u0323\u0301", "a'tB  C\n"]]
+    texts = [t.encode() for t in MORE[::3] + ["Dear s, the other, the 12 e", " <s> the<s>dear ",
+                                                 "ÀÉ가각ﬁ½ e\u0323\u0301", "a'tB  C\n"]]
     texts.append(mixed_text(rng, 60).encode())
     apart = ["|".join(t.decode()).encode() for t in texts]
     base, entries = None, []

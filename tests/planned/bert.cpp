@@ -14,18 +14,25 @@ namespace {
 
 constexpr bert::config odd{
     .layers = 3, .heads = 3, .width = 39, .hidden = 70, .positions = 17, .vocabulary = 61, .segments = 2, .labels = 5};
+// Pairs of texts, one block for all layers, and means of tokens.
+constexpr bert::config pairs = [] {
+  bert::config c = odd;
+  c.family = bert::family::albert;
+  c.task = bert::task::contrastive;
+  c.embedding = 21;
+  c.labels = 1;
+  return c;
+}();
 constexpr gr::index_t batch = 5, length = 13;
 
-bert::host_batch random_batch(std::uint32_t step) {
+bert::host_batch random_batch(const bert::config& sizes, std::uint32_t step) {
   bert::host_batch b;
-  for (gr::index_t i = 0; i < batch * length; ++i) {
+  for (gr::index_t i = 0; i < sizes.texts() * batch * length; ++i) {
     const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
     b.tokens.push_back(static_cast<std::int32_t>(w[0] % odd.vocabulary));
     b.segments.push_back(static_cast<std::uint8_t>(w[1] % 2));
-    if (i < batch) {
-      b.lengths.push_back(static_cast<std::int32_t>(1 + w[2] % length));
-      b.labels.push_back(static_cast<std::int32_t>(w[3] % odd.labels));
-    }
+    if (i < sizes.texts() * batch) b.lengths.push_back(static_cast<std::int32_t>(1 + w[2] % length));
+    if (i < batch) b.labels.push_back(static_cast<std::int32_t>(sizes.embeds() ? i : w[3] % sizes.labels));
   }
   return b;
 }
@@ -38,10 +45,10 @@ std::vector<gr::training_options> kinds() {
   return all;
 }
 
-template <class P, template <class, class, class> class Optimizer = gr::adamw>
+template <class P, template <class, class, class> class Optimizer = gr::adamw, bert::config C = odd>
 void check() {
-  using on_cpu = bert::training<gr::cpu, odd, batch, length, P, Optimizer>;
-  using on_meta = bert::training<gr::meta, odd, batch, length, P, Optimizer>;
+  using on_cpu = bert::training<gr::cpu, C, batch, length, P, Optimizer>;
+  using on_meta = bert::training<gr::meta, C, batch, length, P, Optimizer>;
   std::size_t number = 0;
   for (const gr::training_options& o : kinds()) {
     CAPTURE(number++);
@@ -58,9 +65,9 @@ void check() {
     for (std::uint32_t step = 0; step < 3; ++step) {
       used.reset_peak();
       const std::size_t before = used.all().allocations;
-      for (int i = 0; i < o.accumulate; ++i) t.load(i, random_batch(step));
+      for (int i = 0; i < o.accumulate; ++i) t.load(i, random_batch(C, step));
       t.step();
-      CHECK(t.send_loss().value() < 3);
+      CHECK(t.send_loss().value() < (C.embeds() ? 10 : 3));
       planned.check();
       CHECK(planned.live_blocks() == 0);
       CHECK(kept.all().live == plan.persistent_bytes);
@@ -79,4 +86,8 @@ TEST_CASE("a step of a BERT with a loss scale, by Adafactor, takes the memory th
 }
 TEST_CASE("a step of a BERT in bf16, by an 8-bit optimizer, takes the memory that was planned") {
   check<gr::bf16_pure, gr::adamw_8bit>();
+}
+TEST_CASE("a step of an ALBERT that learns sentence embeddings takes the memory that was planned") {
+  check<gr::fp32, gr::adamw, pairs>();
+  check<gr::bf16_mixed, gr::adamw, pairs>();
 }

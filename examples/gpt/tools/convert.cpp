@@ -1,11 +1,10 @@
-// Turns a model of gpt_train into a folder of Hugging Face's, and such a folder into a model. Compiled for the model's
-// sizes.
+// Converts models between the files of gpt_train, the folders of Hugging Face's transformers, and GGUF files. A file of
+// gpt_train must have the sizes that this program was compiled for; the others are converted to each other at any size.
 
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
@@ -28,44 +27,65 @@ std::optional<gr::tokenizer> tokenizer_of(const std::string& model, std::string 
   return std::nullopt;
 }
 
+// Calls f(model, context) with a model of this program's sizes.
+template <class F>
+void with_model(const F& f) {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gpt::network net;
+  f(net, ctx);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return gr::run_program("gpt_convert", [&] {
-    std::string from, to, out, tokenizer;
+    using enum gpt::model_format;
+    std::string from, out, tokenizer, type = "f16", shards = "5GB";
     gpt::flag_table flags(
-        "Converts a model between the files of gpt_train and the folders of Hugging Face's transformers.",
-        {gpt::text("from-huggingface", from, "a folder with config.json and model.safetensors (or its index)"),
-         gpt::text("to-huggingface", to, "a model.safetensors of gpt_train"),
+        "Converts a model between the files of gpt_train, the folders of Hugging Face's transformers, and GGUF files.",
+        {gpt::positional("from", from, "NAME.safetensors of gpt_train, a folder of Hugging Face's, or NAME.gguf"),
          gpt::named("out", out, "the name of a file or folder",
-                    "what to write: model.safetensors, or a folder for Hugging Face; it must not exist yet")
+                    "what to write: NAME.safetensors, NAME.gguf, or a folder; it must not exist yet")
              .required(),
+         gpt::choice("type", type, gpt::gguf_types, "of the matrices in NAME.gguf: f32, f16, bf16 or q8_0"),
+         gpt::size("shards", shards, "the largest file of a folder: a larger model becomes several, with an index"),
          gpt::text("tokenizer", tokenizer,
-                   "tokenizer.json for the folder of --to-huggingface (default: the one beside the model)")});
+                   "tokenizer.json for a model of gpt_train (default: the one beside the model)")});
     if (!flags.read(argc, argv)) return 0;
-    if (flags.given("from-huggingface") == flags.given("to-huggingface"))
-      throw gr::bad_flag("give one of --from-huggingface FOLDER and --to-huggingface MODEL");
-    if (flags.given("tokenizer") && !flags.given("to-huggingface"))
-      throw gr::bad_flag("--tokenizer is for --to-huggingface; a model.safetensors has none in it");
+    if (!gpt::is_there(from)) throw gr::error(from + ": no such file or folder");
+    const gpt::model_format has = gpt::format_to_read(from), wanted = gpt::format_to_write(out);
+    if (has == wanted)
+      throw gr::bad_flag("--out " + out + " is of the same kind as " + from +
+                         "; name NAME.gguf, NAME.safetensors, or a folder");
+    if (flags.given("tokenizer") && has != own) throw gr::bad_flag("--tokenizer is for a model of gpt_train");
+    if (flags.given("type") && wanted != gguf) throw gr::bad_flag("--type is for NAME.gguf");
+    if (flags.given("shards") && wanted != folder) throw gr::bad_flag("--shards is for a folder");
+    if (wanted != folder && gpt::is_there(out)) throw gr::error(out + ": is there already; name a new file");
 
-    gr::stream stream;
-    gr::host_resource heap;
-    gr::context ctx{stream, heap};
-    gpt::network net;
-    if (flags.given("to-huggingface")) {
-      gpt::load_model(net, ctx, to);
-      const std::optional<gr::tokenizer> words = tokenizer_of(to, tokenizer);
-      gpt::unfinished_folder folder(out);
-      save_huggingface(net, folder.path(), words ? &*words : nullptr);
-      folder.finish();
-      if (!words) std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
+    if (wanted == own) {
+      with_model([&](auto& net, auto& ctx) {
+        load_huggingface(net, ctx, from);
+        gpt::save_model(net, out);
+      });
+    } else if (has == folder) {
+      gpt::write_gguf(from, out, type);
     } else {
-      std::error_code problem;
-      if (std::filesystem::exists(out, problem)) throw gr::error(out + ": is there already; name a new file");
-      load_huggingface(net, ctx, from);
-      gpt::save_model(net, out);
+      gpt::unfinished_folder files(wanted == gguf ? out + ".folder" : out);  // a GGUF file is made of a folder
+      if (has == gguf) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(shards));
+      else
+        with_model([&](auto& net, auto& ctx) {
+          gpt::load_model(net, ctx, from);
+          const std::optional<gr::tokenizer> words = tokenizer_of(from, tokenizer);
+          save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(shards));
+          if (!words)
+            std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
+        });
+      if (wanted == gguf) gpt::write_gguf(files.path(), out, type);
+      else files.finish();
     }
-    std::printf("wrote %s: %s\n", out.c_str(), gpt::describe_model().c_str());
+    std::printf("wrote %s%s\n", out.c_str(), has == own || wanted == own ? (": " + gpt::describe_model()).c_str() : "");
     return 0;
   });
 }

@@ -67,15 +67,15 @@ inline void check_is_gpt2(const config& of) {
                     " experts cannot be converted: Hugging Face's GPT-2 has none");
 }
 
-/// Fills the model from a folder of Hugging Face's, whatever type of floating-point number it holds; rows of the token
-/// table beyond the vocabulary become zero. The model is as it was until all of the folder has been read once. Throws
-/// gradus::error where the folder holds another model than GPT-2 of these sizes.
+/// Fills the model from a folder of Hugging Face's or a GGUF file, whatever type of floating-point number it holds;
+/// rows of the token table beyond the vocabulary become zero. The model is as it was until all of the folder has been
+/// read once. Throws gradus::error where the folder holds another model than GPT-2 of these sizes.
 template <class X, config C, class After = gr::nothing_after>
-void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& folder,
+void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, const std::filesystem::path& from,
                       const After& after = {}) {
   check_is_gpt2(C);
-  check_huggingface(huggingface_config(folder / "config.json"), C);
-  gr::sharded_safetensors tensors(huggingface_tensors(folder));
+  huggingface_source tensors(from);
+  check_huggingface(tensors.config(), C);
   const std::string prefix = tensors.has("transformer.wte.weight") ? "transformer." : "";
   const auto where = [&](std::string_view name) { return huggingface_place<C>(name, prefix); };
   std::vector<std::string> known{"lm_head.weight"};
@@ -89,11 +89,12 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 }
 
 /// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do:
-/// model.safetensors in the type that parameters are stored in, without the rows that pad the token table, config.json,
-/// and what save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
+/// model.safetensors in the type that parameters are stored in, without the rows that pad the token table, as several
+/// files and an index if it would have more than `shard_bytes`; config.json, generation_config.json, and what
+/// save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::tokenizer* tokenizer = nullptr) {
+                      const gr::tokenizer* tokenizer = nullptr, std::size_t shard_bytes = huggingface_shard_bytes) {
   check_is_gpt2(C);
   std::optional<gr::tokenizer::token> end;
   if (tokenizer != nullptr) end = tokenizer->end_token();
@@ -120,9 +121,10 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
       {"resid_pdrop", net.dropout},
       {"torch_dtype", huggingface_type<typename X::store>},
   };
-  write_huggingface(net, folder / "model.safetensors",
-                    [](std::string_view name) { return huggingface_place<C>(name, "transformer."); });
+  write_huggingface_tensors(
+      net, folder, [](std::string_view name) { return huggingface_place<C>(name, "transformer."); }, shard_bytes);
   gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
+  write_generation_config(folder, settings);
   if (tokenizer != nullptr) save_huggingface_tokenizer(*tokenizer, C.context, folder);
 }
 

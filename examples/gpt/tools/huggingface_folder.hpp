@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradus/io/atomic_file.hpp>
@@ -25,63 +27,58 @@
 
 #include "../architecture.hpp"
 #include "../model_folder.hpp"
+#include "generation_config.hpp"
+#include "gguf.hpp"
+#include "huggingface_config.hpp"
 
 namespace gpt {
 
-/// A config.json, to compare with a model. The checks throw gradus::error, which names the file and the key.
-class huggingface_config {
+/// A model to read: a folder of Hugging Face's, or a GGUF file, whose tensors have the names of such a folder.
+class huggingface_source {
  public:
-  explicit huggingface_config(const std::filesystem::path& path)
-      : huggingface_config(path.string(), gr::parse_json(gr::read_text(path), path.string())) {}
-  /// The object that a key holds.
-  huggingface_config inner(const char* key) const { return {path_ + ": " + quoted(key), value(key)}; }
+  explicit huggingface_source(const std::filesystem::path& from)
+      : config_(config_of(from)), tensors_(tensors_of(from)) {}
 
-  /// The value of a key; null if there is none.
-  nlohmann::json value(const char* key) const { return values_.value(key, nlohmann::json()); }
-  /// The number that a key holds; `otherwise` if there is none. Without it, there must be one.
-  double number(const char* key, std::optional<double> otherwise = {}) const {
-    const auto found = value(key);
-    if (found.is_null() && otherwise) return *otherwise;
-    if (!found.is_number()) fail(quoted(key) + " is " + found.dump() + " where a number is needed");
-    return found.get<double>();
+  const huggingface_config& config() const { return config_; }
+  bool has(std::string_view name) const {
+    return std::visit([&](const auto& in) { return in.has(name); }, tensors_);
   }
-  /// The key must be there, and have this value.
-  void check_text(const char* key, const char* wanted) const {
-    if (value(key) != wanted) fail(quoted(key) + " is " + value(key).dump() + " where \"" + wanted + "\" is needed");
+  std::vector<std::string> names() const {
+    return std::visit([&](const auto& in) { return in.names(); }, tensors_);
   }
-  void check_size(const char* key, gr::index_t wanted) const {
-    const auto found = value(key);
-    if (found.is_null()) fail("has no " + quoted(key));
-    if (found != wanted)
-      fail(quoted(key) + " is " + found.dump() + ", and this program was compiled for " + std::to_string(wanted));
+  /// The file that holds a tensor.
+  std::filesystem::path path_of(std::string_view name) {
+    return std::visit([&](auto& in) { return in.path_of(name); }, tensors_);
   }
-  /// The key must have this value; not there, it means `otherwise`, or this value, too.
-  void check_flag(const char* key, bool wanted, std::optional<bool> otherwise = {}) const {
-    const auto found = value(key);
-    if (found.is_null() ? otherwise.value_or(wanted) != wanted : found != wanted)
-      fail(quoted(key) + " is " + found.dump() + " where " + (wanted ? "true" : "false") + " is needed");
+  /// Reads a tensor of this shape, whatever its type, and rounds it to T. Throws gradus::error.
+  template <class T>
+  std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
+    return std::visit([&](auto& in) { return in.template read_as<T>(name, shape); }, tensors_);
   }
-  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path_ + ": " + what); }
-  static std::string quoted(const char* key) { return "'" + std::string(key) + "'"; }
 
  private:
-  huggingface_config(std::string path, nlohmann::json values) : path_(std::move(path)), values_(std::move(values)) {
-    if (!values_.is_object()) fail("is not a JSON object");
+  using tensors = std::variant<gr::sharded_safetensors, gguf_tensors>;
+  static huggingface_config config_of(const std::filesystem::path& from) {
+    if (format_to_read(from) == model_format::gguf) return {from.string(), gguf_config(gguf_tensors(from))};
+    return huggingface_config(from / "config.json");
+  }
+  static tensors tensors_of(const std::filesystem::path& from) {
+    if (format_to_read(from) == model_format::gguf) return gguf_tensors(from);
+    return gr::sharded_safetensors(huggingface_tensors(from));
   }
 
-  std::string path_;
-  nlohmann::json values_;
+  huggingface_config config_;
+  tensors tensors_;
 };
 
 /// Rejects tensors whose name is not in `known`, which this model does not have, such as further layers. `what` names
 /// the model.
-inline void check_huggingface_names(const gr::sharded_safetensors& tensors, std::vector<std::string> known,
-                                    const std::string& what) {
+template <class Tensors>
+void check_huggingface_names(Tensors& tensors, std::vector<std::string> known, const std::string& what) {
   std::ranges::sort(known);
-  for (const gr::safetensors_file& file : tensors.files())
-    for (const auto& [name, entry] : file.entries())
-      if (!std::ranges::binary_search(known, name))
-        throw gr::error(file.path().string() + ": '" + name + "' is not a tensor of this " + what);
+  for (const std::string& name : tensors.names())
+    if (!std::ranges::binary_search(known, name))
+      throw gr::error(tensors.path_of(name).string() + ": '" + name + "' is not a tensor of this " + what);
 }
 
 /// A name in which our words are replaced by theirs.
@@ -95,12 +92,23 @@ inline std::string renamed(std::string name,
 /// Where a folder has a parameter of ours.
 struct huggingface_tensor {
   std::string name;
-  gr::index_t rows = 0;     ///< of a table that we pad; 0: all of the parameter's
-  bool transposed = false;  ///< a matrix [out, in], which lies as [in, out] here
+  gr::index_t rows = 0;          ///< of a table that we pad; 0: all of the parameter's
+  bool transposed = false;       ///< a matrix [out, in], which lies as [in, out] here
+  double added = 0;              ///< to their numbers, for ours
+  gr::index_t from = 0, of = 0;  ///< the parameter is the rows from `from` on of a tensor of `of` rows; 0: all of it
+  gr::index_t count =
+      0;  ///< of tensors, one for each of the parameter's first axis, '#' in the name its number; 0: one
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (gr::index_t i = 0; i < std::max<gr::index_t>(count, 1); ++i)
+      all.push_back(count == 0 ? name : renamed(name, {{"#", std::to_string(i)}}));
+    return all;
+  }
+  /// The shape of the parameter's part of a tensor.
   template <class Shape>
   std::vector<std::size_t> shape() const {
-    std::vector<std::size_t> all(Shape::extents.begin(), Shape::extents.end());
+    std::vector<std::size_t> all(Shape::extents.begin() + (count > 0 ? 1 : 0), Shape::extents.end());
     if (rows > 0) all[0] = rows;
     if (transposed) std::ranges::reverse(all);
     return all;
@@ -118,21 +126,35 @@ std::vector<T> transposed(std::span<const T> from, std::size_t rows) {
 }
 
 /// The values of a parameter of type P in a folder; rows that pad it are zero. Throws gradus::error.
-template <class P>
-std::vector<typename P::value_type> read_huggingface(gr::sharded_safetensors& tensors, const huggingface_tensor& from) {
+template <class P, class Tensors>
+std::vector<typename P::value_type> read_huggingface(Tensors& tensors, const huggingface_tensor& from) {
   using T = typename P::value_type;
   const auto shape = from.shape<typename P::shape>();
-  std::vector<T> values = tensors.file_of(from.name).template read_as<T>(from.name, shape);
-  if (from.transposed) values = transposed<T>(values, shape[0]);
-  values.resize(P::shape::size);
-  return values;
+  auto stored = shape;
+  if (from.of > 0) stored[0] = from.of;
+  std::vector<T> all;
+  for (const std::string& name : from.names()) {
+    std::vector<T> values = tensors.template read_as<T>(name, stored);
+    if (from.of > 0) {
+      const std::size_t row = values.size() / from.of;
+      values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(from.from * row));
+      values.resize(shape[0] * row);
+    }
+    if (from.transposed) values = transposed<T>(values, shape[0]);
+    if (from.added != 0)
+      for (T& x : values) x = static_cast<T>(static_cast<double>(x) + from.added);
+    if (from.count == 0) all = std::move(values);
+    else all.insert(all.end(), values.begin(), values.end());
+  }
+  all.resize(P::shape::size);
+  return all;
 }
 /// Fills a model from the tensors of a folder: `where(name)` is the huggingface_tensor of our parameter `name`; one
 /// without a name leaves the parameter as it is. The model is as it was until all of the folder has been read once.
 /// Calls after(parameter) for each that was read, before the next one is. Throws gradus::error.
-template <class Net, class Where, class After = gr::nothing_after>
-void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::sharded_safetensors& tensors,
-                      const Where& where, const After& after = {}) {
+template <class Net, class Tensors, class Where, class After = gr::nothing_after>
+void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, Tensors& tensors, const Where& where,
+                      const After& after = {}) {
   gr::for_each_param(net, [&]<class P>(std::string_view name, const P&) {
     if (const auto from = where(name); !from.name.empty()) static_cast<void>(read_huggingface<P>(tensors, from));
   });
@@ -145,34 +167,60 @@ void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, gr::shar
   });
 }
 /// Rejects a file whose head differs from its token table: the model has one table for both.
-template <class P>
-void check_head_is_table(gr::sharded_safetensors& tensors, const huggingface_tensor& table) {
+template <class P, class Tensors>
+void check_head_is_table(Tensors& tensors, const huggingface_tensor& table) {
   huggingface_tensor head = table;
   head.name = "lm_head.weight";
   if (tensors.has(head.name) && read_huggingface<P>(tensors, head) != read_huggingface<P>(tensors, table))
-    throw gr::error(tensors.file_of(head.name).path().string() + ": 'lm_head.weight' is not '" +
+    throw gr::error(tensors.path_of(head.name).string() + ": 'lm_head.weight' is not '" +
                     table.name.substr(table.name.find('.') + 1) + "', and this model has one table for both");
 }
-/// Writes the parameters of a model where read_huggingface() finds them. Throws gradus::error.
+/// The largest file of tensors in a folder that is written.
+inline constexpr std::size_t huggingface_shard_bytes = 5'000'000'000;
+/// Writes the parameters of a model into a folder, where read_huggingface() finds them: several files and an index if
+/// they have more than `shard_bytes`. Throws gradus::error.
 template <class Net, class Where>
-void write_huggingface(const Net& net, const std::filesystem::path& path, const Where& where) {
+void write_huggingface_tensors(const Net& net, const std::filesystem::path& folder, const Where& where,
+                               std::size_t shard_bytes = huggingface_shard_bytes) {
+  using T = typename gr::model_traits<Net>::value_type;
   gr::safetensors_writer file;
   file.set_metadata("format", "pt");
-  std::vector<std::shared_ptr<const void>> kept;  // until the file is written
-  gr::for_each_param(net, [&]<class P>(std::string_view name, const P& p) {
-    using T = typename P::value_type;
-    const huggingface_tensor to = where(name);
-    const auto shape = to.shape<typename P::shape>();
-    std::span<const T> values = p.value().values();
-    if (to.rows > 0) values = values.first(shape.front() * shape.back());
-    if (to.transposed) {
-      const auto turned = std::make_shared<const std::vector<T>>(transposed(values, shape.back()));
-      kept.push_back(turned);
-      values = *turned;
+  std::vector<std::shared_ptr<const std::vector<T>>> kept;  // until the file is written
+  std::map<std::string, std::pair<std::vector<T>, std::size_t>>
+      joined;  // of several parameters, and rows that are there
+  const auto add = [&](const std::string& name, const std::vector<std::size_t>& shape, std::vector<T> values) {
+    kept.push_back(std::make_shared<const std::vector<T>>(std::move(values)));
+    file.add(name, std::span<const std::size_t>(shape), std::span<const T>(*kept.back()));
+  };
+  gr::for_each_param(net, [&]<class P>(std::string_view ours, const P& p) {
+    const huggingface_tensor to = where(ours);
+    auto shape = to.shape<typename P::shape>();
+    const std::span<const T> all = p.value().values();
+    if (!to.transposed && to.added == 0 && to.of == 0 && to.count == 0) {
+      const std::size_t rows = to.rows > 0 ? to.rows : P::shape::extents[0];
+      file.add(to.name, std::span<const std::size_t>(shape), all.first(rows * (all.size() / P::shape::extents[0])));
+      return;
     }
-    file.add(to.name, shape, values);
+    const std::size_t size = all.size() / std::max<gr::index_t>(to.count, 1);
+    for (std::size_t i = 0; const std::string& name : to.names()) {
+      const std::span<const T> part = all.subspan(size * i++, size);
+      std::vector<T> values = to.transposed ? transposed(part, shape.back()) : std::vector<T>(part.begin(), part.end());
+      if (to.added != 0)
+        for (T& x : values) x = static_cast<T>(static_cast<double>(x) - to.added);
+      if (to.of == 0) {
+        add(name, shape, std::move(values));
+        continue;
+      }
+      auto& [rows, there] = joined[name];
+      const std::size_t row = size / shape[0];
+      rows.resize(to.of * row);
+      std::ranges::copy(values, rows.begin() + static_cast<std::ptrdiff_t>(to.from * row));
+      there += shape[0];
+      shape[0] = to.of;
+      if (there == to.of) add(name, shape, std::move(rows));
+    }
   });
-  file.write(path);
+  file.write_shards(folder, shard_bytes);
 }
 
 /// A type of parameters by the name that transformers has for it.

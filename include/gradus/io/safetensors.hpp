@@ -180,6 +180,10 @@ class safetensors_writer {
 
   /// Writes the file atomically (see atomic_file). Calls `before_rename` when all bytes are on disk, before the rename.
   void write(const std::filesystem::path& path, const std::function<void()>& before_rename = nullptr) const;
+  /// Writes model.safetensors into a folder; or, if the tensors have more than `most_bytes`, files of at most as many
+  /// (or of one tensor), model-00001-of-00003.safetensors and so on, and model.safetensors.index.json, in which
+  /// sharded_safetensors and transformers find them.
+  void write_shards(const std::filesystem::path& folder, std::size_t most_bytes) const;
 
  private:
   struct part {
@@ -189,6 +193,9 @@ class safetensors_writer {
     std::size_t bytes;
     byte_source source;
   };
+  void write(const std::filesystem::path& path, std::span<const part> parts,
+             const std::function<void()>& before_rename) const;
+
   std::vector<part> parts_;
   std::set<std::string> names_;
   std::map<std::string, std::string> metadata_;

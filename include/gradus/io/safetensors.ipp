@@ -254,13 +254,46 @@ GRADUS_IMPL void safetensors_writer::add_parts(std::string_view name, const std:
 
 GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
                                            const std::function<void()>& before_rename) const {
+  write(path, parts_, before_rename);
+}
+
+GRADUS_IMPL void safetensors_writer::write_shards(const std::filesystem::path& folder, std::size_t most_bytes) const {
+  std::vector<std::span<const part>> shards;
+  std::size_t first = 0, all_bytes = 0;
+  for (std::size_t i = 0, bytes = 0; i < parts_.size(); ++i) {
+    if (i > first && bytes + parts_[i].bytes > most_bytes) {
+      shards.push_back(std::span(parts_).subspan(first, i - first));
+      first = i;
+      bytes = 0;
+    }
+    bytes += parts_[i].bytes;
+    all_bytes += parts_[i].bytes;
+  }
+  if (shards.empty()) return write(folder / "model.safetensors");
+  shards.push_back(std::span(parts_).subspan(first));
+  const auto numbered = [](std::size_t n) {
+    const std::string digits = std::to_string(n);
+    return std::string(5 - std::min<std::size_t>(digits.size(), 5), '0') + digits;
+  };
+  nlohmann::ordered_json places;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = "model-" + numbered(i + 1) + "-of-" + numbered(shards.size()) + ".safetensors";
+    write(folder / name, shards[i], nullptr);
+    for (const part& p : shards[i]) places[p.name] = name;
+  }
+  const nlohmann::ordered_json index{{"metadata", {{"total_size", all_bytes}}}, {"weight_map", places}};
+  write_file_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path, std::span<const part> parts,
+                                           const std::function<void()>& before_rename) const {
   std::string text = "{";
   const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
     text.append(text.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":").append(value.dump());
   };
   if (!metadata_.empty()) add("__metadata__", metadata_);
   std::size_t at = 0;
-  for (const part& p : parts_) {
+  for (const part& p : parts) {
     add(p.name, {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes}}});
     at += p.bytes;
   }
@@ -280,7 +313,7 @@ GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path,
   };
   file.write(&length, 8);
   write(std::as_bytes(std::span(text)));
-  for (const part& p : parts_) {
+  for (const part& p : parts) {
     std::size_t written = 0;
     p.source([&](std::span<const std::byte> bytes) {
       write(bytes);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,14 @@ class sharded_safetensors {
   bool has(std::string_view name) const { return place_of_.find(name) != place_of_.end(); }
   /// The file that holds a tensor. Throws gradus::error if none does.
   safetensors_file& file_of(std::string_view name);
+  std::filesystem::path path_of(std::string_view name) { return file_of(name).path(); }
+  /// The names of all tensors, in order.
+  std::vector<std::string> names() const;
+  /// Reads a tensor of this shape; see safetensors_file::read_as().
+  template <class T>
+  std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) {
+    return file_of(name).read_as<T>(name, shape);
+  }
 
  private:
   void open_index();

@@ -22,6 +22,12 @@ GRADUS_IMPL safetensors_file& sharded_safetensors::file_of(std::string_view name
   return files_[found->second];
 }
 
+GRADUS_IMPL std::vector<std::string> sharded_safetensors::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, place] : place_of_) all.push_back(name);
+  return all;
+}
+
 GRADUS_IMPL void sharded_safetensors::open_index() {
   const auto fail = [&](const std::string& what) { throw error(path_.string() + ": " + what); };
   const nlohmann::json index = parse_json(mapped_file(path_).text(), path_.string());

@@ -8,6 +8,8 @@
 #include "../core/config.hpp"
 #include "../ops/attention/attention.hpp"
 #include "../ops/dropout/dropout.hpp"
+#include "../ops/elementwise/functions.hpp"
+#include "activation.hpp"
 #include "layers.hpp"
 #include "transformer.hpp"
 
@@ -33,23 +35,37 @@ struct self_attention {
   }
 };
 
-/// linear, GELU by the error function, linear: x [..., Width] -> [..., Width], with Hidden features between.
-template <class X, index_t Width, index_t Hidden>
+/// The function that an `activation` names, of each element of x.
+template <activation Activation>
+GRADUS_OF_BUILD constexpr auto activate(auto&& x) {
+  using V = decltype(x);
+  if constexpr (Activation == activation::gelu_erf) return gradus::gelu_erf(std::forward<V>(x));
+  else if constexpr (Activation == activation::gelu) return gradus::gelu(std::forward<V>(x));
+  else if constexpr (Activation == activation::relu) return gradus::relu(std::forward<V>(x));
+  else if constexpr (Activation == activation::silu) return gradus::silu(std::forward<V>(x));
+  else return gradus::tanh(std::forward<V>(x));
+}
+
+/// linear, activation, linear: x [..., Width] -> [..., Width], with Hidden features between.
+template <class X, index_t Width, index_t Hidden, activation Activation = activation::gelu_erf>
 struct feed_forward {
   linear<X, Width, Hidden> up;
   linear<X, Hidden, Width> down;
   GRADUS_MEMBERS(up, down)
 
-  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const { return down(gelu_erf(up(std::forward<decltype(x)>(x)))); }
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
+    return down(activate<Activation>(up(std::forward<decltype(x)>(x))));
+  }
 };
 
 /// A post-norm transformer block (BERT): y = norm1(x + attention(x)), then norm2(y + mlp(y)); dropout on both branches.
 /// The norms add `norm1.eps` and `norm2.eps` to the variance, 1e-12 by default.
-template <class X, index_t Width, index_t Heads, index_t Hidden = 4 * Width>
+template <class X, index_t Width, index_t Heads, index_t Hidden = 4 * Width,
+          activation Activation = activation::gelu_erf>
 struct encoder_block {
   nn::self_attention<X, Width, Heads> attention;
   layer_norm<X, Width> norm1{.eps = 1e-12};
-  feed_forward<X, Width, Hidden> mlp;
+  feed_forward<X, Width, Hidden, Activation> mlp;
   layer_norm<X, Width> norm2{.eps = 1e-12};
   GRADUS_MEMBERS(attention, norm1, mlp, norm2)
 

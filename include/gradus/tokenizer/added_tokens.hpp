@@ -34,8 +34,8 @@ class added_token_finder {
   /// The texts are what to look for, and not empty.
   explicit added_token_finder(std::vector<added_token> tokens);
 
-  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id)` for those tokens,
-  /// in their order.
+  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id)` for those
+  /// tokens, in their order.
   template <class Between, class Found>
   void split(std::string_view text, const Between& between, const Found& found) const {
     std::size_t done = 0;

@@ -13,8 +13,13 @@ namespace gradus::decoders {
 
 namespace detail {
 inline void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+  std::string made;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, done)) {
+    made.append(text, done, at - done).append(to);
+    done = at + from.size();
+  }
+  if (done > 0) text = made.append(text, done);
 }
 }  // namespace detail
 

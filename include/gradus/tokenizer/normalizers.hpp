@@ -1,9 +1,11 @@
 #pragma once
-// How a tokenizer rewrites a text before it splits it, with the names of Hugging Face's tokenizers 0.23. A text is UTF-8.
+// How a tokenizer rewrites a text before it splits it, with the names of Hugging Face's tokenizers 0.23. A text is
+// UTF-8.
 //
-// The parts of a tokenizer, here and in the other headers of this folder, are structs of one kind: `type` is the name in
-// a tokenizer.json, and `fields(part, f)` calls f(key, value) for each of its entries there; so nothing else knows how
-// a part is read and written. `prepare()`, where there is one, checks the fields and makes what the part needs of them.
+// The parts of a tokenizer, here and in the other headers of this folder, are structs of one kind: `type` is the name
+// in a tokenizer.json, and `fields(part, f)` calls f(key, value) for each of its entries there; so nothing else knows
+// how a part is read and written. `prepare()`, where there is one, checks the fields and makes what the part needs of
+// them.
 
 #include <cstddef>
 #include <cstdint>

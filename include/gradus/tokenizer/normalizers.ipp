@@ -33,14 +33,13 @@ constexpr bool is_ideograph(char32_t c) {
   return std::ranges::any_of(blocks, [&](const auto& b) { return c >= b[0] && c <= b[1]; });
 }
 
-/// Bytes of the cluster of characters at the start of a text (Unicode standard, annex 29), but for those of flags, of joined
-/// emoji and of Indic consonants, which have six bytes at least.
+/// Bytes of the cluster of characters at the start of a text (Unicode standard, annex 29). Clusters of flags, of joined
+/// emoji and of Indic consonants, which have six bytes at least, count as several.
 inline std::size_t cluster(std::string_view text) {
   using unicode::property;
-  const auto is_control = [](char32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029; };
   const auto is_in = [](char32_t c, char32_t low, char32_t high) { return c >= low && c <= high; };
   const auto join = [&](char32_t a, char32_t b) {
-    if (is_control(a) || is_control(b)) return a == U'\r' && b == U'\n';
+    if (unicode::is(a, property::breaks) || unicode::is(b, property::breaks)) return a == U'\r' && b == U'\n';
     if (unicode::is(b, property::extends) || unicode::is(a, property::prepended)) return true;
     // Hangul: leads, vowels and tails, and syllables of them.
     const auto lead = [&](char32_t c) { return is_in(c, 0x1100, 0x115F) || is_in(c, 0xA960, 0xA97C); };

@@ -32,8 +32,8 @@ struct text_piece {
 
 namespace detail {
 
-/// The character that stands for a byte: visible ones stand for themselves; the others are 256, 257, … in order (Radford
-/// et al. 2019, encoder.py).
+/// The character that stands for a byte: visible ones stand for themselves; the others are 256, 257, … in order
+/// (Radford et al. 2019, encoder.py).
 constexpr std::array<char32_t, 256> byte_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 256;
@@ -260,7 +260,7 @@ struct pattern_split {
 
 using any = std::variant<bert, byte_level, metaspace, whitespace, whitespace_split, punctuation, digits, pattern_split>;
 
-/// Those of a byte-level BPE that splits texts by a pattern.
+/// The pre-tokenizers of a byte-level BPE that splits texts by a pattern.
 std::vector<any> byte_level_by(word_pattern pattern);
 
 }  // namespace pre_tokenizers

@@ -56,8 +56,8 @@ struct spelling_scratch {
 // Each `spell(word, to, scratch)` appends the tokens of a word that is not empty.
 namespace token_models {
 
-/// Byte pair encoding (Sennrich et al. 2016): begins with the characters of a word and merges pairs by a ranked list, in
-/// O(n log n), because a word may be a megabyte of one letter.
+/// Byte pair encoding (Sennrich et al. 2016): begins with the characters of a word and merges pairs by a ranked list,
+/// in O(n log n), because a word may be a megabyte of one letter.
 struct bpe {
   token_table vocab;
   std::vector<std::array<std::string, 2>> merges;  ///< in the order in which they are applied
@@ -106,8 +106,8 @@ struct bpe {
   std::vector<bool> joined_;  // by joint(): a merge may cross between these two
 };
 
-/// WordPiece (Wu et al. 2016; Devlin et al. 2019, tokenization.py): the longest token that a word begins with, the longest
-/// that its rest begins with, and so on.
+/// WordPiece (Wu et al. 2016; Devlin et al. 2019, tokenization.py): the longest token that a word begins with, the
+/// longest that its rest begins with, and so on.
 struct word_piece {
   token_table vocab;
   std::string unk_token = "[UNK]";               ///< of words that no tokens spell
@@ -151,6 +151,7 @@ struct unigram {
   token_table tokens_;
   detail::text_trie trie_;
   std::array<std::int32_t, 256> bytes_{};
+  std::vector<double> scores_;
   double unknown_score_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 
@@ -21,9 +22,33 @@ GRADUS_IMPL std::array<std::int32_t, 256> detail::byte_tokens(const token_table&
 
 namespace token_models {
 
+namespace detail {
+/// A number as Hugging Face's reader makes it of its shortest decimal digits: these as a whole number, rounded, times a
+/// power of ten, rounded again. Two spellings of a word may have scores that differ in the last bit alone.
+inline double digits_by_power(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  char text[40];
+  const char* end = std::to_chars(text, text + sizeof text, std::abs(x), std::chars_format::scientific).ptr;
+  std::uint64_t digits = 0;
+  int power = 0;
+  const char* at = text;
+  for (; *at != 'e'; ++at) {
+    if (*at == '.') continue;
+    digits = digits * 10 + static_cast<std::uint64_t>(*at - '0');
+    --power;
+  }
+  int exponent = 0;
+  std::from_chars(at + (at[1] == '+' ? 2 : 1), end, exponent);
+  power += exponent + 1;
+  if (std::abs(power) > 300) return x;
+  const double scale = std::pow(10.0, std::abs(power)), whole = static_cast<double>(digits);
+  return std::copysign(power < 0 ? whole / scale : whole * scale, x);
+}
+}  // namespace detail
+
 GRADUS_IMPL void bpe::prepare() {
   if (unk_token) unknown_ = vocab.at(*unk_token, "the unknown token");
-  bytes_ = detail::byte_tokens(vocab);
+  bytes_ = gradus::detail::byte_tokens(vocab);
   characters_.clear();
   for (std::size_t id = 0; id < vocab.ids(); ++id) {
     const std::string_view text = vocab.text(static_cast<std::int32_t>(id));
@@ -33,12 +58,12 @@ GRADUS_IMPL void bpe::prepare() {
     if (c.value >= characters_.size()) characters_.resize(c.value + 1, -1);
     characters_[c.value] = static_cast<std::int32_t>(id);
   }
-  table_ = detail::pair_table(merges.size());
+  table_ = gradus::detail::pair_table(merges.size());
   joined_.assign(joints, false);
-  // Bytes of a character that stand in a merge, or an affix, would make the places between characters mean little.
+  // Not where a character may vanish or be one token with its neighbour, nor where its bytes or an unknown token merge.
   separable_ = continuing_subword_prefix.empty() && end_of_word_suffix.empty() && !ignore_merges;
   const bool all_bytes = std::ranges::none_of(bytes_, [](std::int32_t id) { return id < 0; });
-  if (byte_fallback ? !all_bytes : fuse_unk) separable_ = false;
+  if (byte_fallback ? !all_bytes : fuse_unk || !unk_token) separable_ = false;
   std::vector<bool> is_byte(vocab.ids());
   for (const std::int32_t id : bytes_)
     if (id >= 0) is_byte[static_cast<std::size_t>(id)] = true;
@@ -51,7 +76,8 @@ GRADUS_IMPL void bpe::prepare() {
     const std::int32_t both = vocab.at(left + right.substr(continuing_subword_prefix.size()), which);
     if (!table_.insert(a, b, static_cast<std::int32_t>(rank), both))
       throw error(which + " " + token_table::shown(left + " " + right) + " occurs twice");
-    if (is_byte[static_cast<std::size_t>(a)] || is_byte[static_cast<std::size_t>(b)]) separable_ = false;
+    if (is_byte[static_cast<std::size_t>(a)] || is_byte[static_cast<std::size_t>(b)] || a == unknown_ || b == unknown_)
+      separable_ = false;
     char32_t last = 0;
     unicode::for_each_character(left, [&](char32_t c, std::string_view) { last = c; });
     joined_[joint(last, unicode::read_utf8(right, 0).value)] = true;
@@ -79,7 +105,7 @@ GRADUS_IMPL std::optional<std::int32_t> bpe::token_of(std::string_view character
   return characters_[c];
 }
 
-GRADUS_IMPL void bpe::split(std::string_view word, detail::spelling_scratch& scratch) const {
+GRADUS_IMPL void bpe::split(std::string_view word, gradus::detail::spelling_scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
   const auto add = [&](std::int32_t id) {
@@ -112,7 +138,7 @@ GRADUS_IMPL void bpe::split(std::string_view word, detail::spelling_scratch& scr
 }
 
 GRADUS_IMPL void bpe::spell(std::string_view word, std::vector<std::int32_t>& to,
-                            detail::spelling_scratch& scratch) const {
+                            gradus::detail::spelling_scratch& scratch) const {
   if (ignore_merges)
     if (const auto whole = vocab.find(word)) return to.push_back(*whole);
   if (word.size() >= none) throw error("bpe: a word of " + std::to_string(word.size()) + " bytes is too long");
@@ -139,7 +165,7 @@ GRADUS_IMPL void bpe::spell(std::string_view word, std::vector<std::int32_t>& to
   for (std::uint32_t i = 0; i != none; i = symbols[i].next) to.push_back(symbols[i].id);
 }
 
-GRADUS_IMPL void bpe::consider(std::uint32_t at, detail::spelling_scratch& scratch) const {
+GRADUS_IMPL void bpe::consider(std::uint32_t at, gradus::detail::spelling_scratch& scratch) const {
   const std::int32_t left = scratch.symbols[at].id, right = scratch.symbols[scratch.symbols[at].next].id;
   if (const auto* m = table_.find(left, right)) {
     scratch.candidates.push_back({m->rank, at, left, right, m->result});
@@ -150,7 +176,7 @@ GRADUS_IMPL void bpe::consider(std::uint32_t at, detail::spelling_scratch& scrat
 GRADUS_IMPL void word_piece::prepare() { unknown_ = vocab.at(unk_token, "the unknown token"); }
 
 GRADUS_IMPL void word_piece::spell(std::string_view word, std::vector<std::int32_t>& to,
-                                   detail::spelling_scratch&) const {
+                                   gradus::detail::spelling_scratch&) const {
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };  // a character
   if (static_cast<std::size_t>(std::ranges::count_if(word, std::not_fn(continues))) > max_input_chars_per_word)
     return to.push_back(unknown_);
@@ -175,22 +201,24 @@ GRADUS_IMPL void unigram::prepare() {
   if (vocab.empty()) throw error("the vocabulary is empty");
   if (!unk_id || *unk_id >= vocab.size()) throw error("the vocabulary has no unknown token: 'unk_id' names none");
   tokens_ = {};
+  scores_.clear();
   double least = 0;
   for (std::size_t id = 0; id < vocab.size(); ++id) {
     tokens_.add(vocab[id].first, static_cast<std::int32_t>(id));
     if (!std::isfinite(vocab[id].second))
       throw error("the score of " + token_table::shown(vocab[id].first) + " is no number");
-    least = id == 0 ? vocab[id].second : std::min(least, vocab[id].second);
+    scores_.push_back(detail::digits_by_power(vocab[id].second));
+    least = id == 0 ? scores_[id] : std::min(least, scores_[id]);
   }
   unknown_score_ = least - 10;
-  bytes_ = detail::byte_tokens(tokens_);
+  bytes_ = gradus::detail::byte_tokens(tokens_);
   std::vector<std::string_view> texts;
   for (const auto& [text, score] : vocab) texts.push_back(text);
-  trie_ = detail::text_trie(texts);
+  trie_ = gradus::detail::text_trie(texts);
 }
 
 GRADUS_IMPL void unigram::spell(std::string_view word, std::vector<std::int32_t>& to,
-                                detail::spelling_scratch& scratch) const {
+                                gradus::detail::spelling_scratch& scratch) const {
   const auto unknown = static_cast<std::int32_t>(*unk_id);
   auto& paths = scratch.paths;
   paths.assign(word.size() + 1, {});
@@ -203,7 +231,7 @@ GRADUS_IMPL void unigram::spell(std::string_view word, std::vector<std::int32_t>
     bytes = unicode::read_utf8(word, at).bytes;
     bool single = false;
     trie_.for_each_at(word, at, [&](std::size_t end, std::int32_t id) {
-      reach(end, vocab[static_cast<std::size_t>(id)].second + here, id);
+      reach(end, scores_[static_cast<std::size_t>(id)] + here, id);
       single = single || end == at + bytes;
     });
     if (!single) reach(at + bytes, unknown_score_ + here, unknown);

@@ -60,8 +60,8 @@ class tokenizer {
  public:
   using token = std::int32_t;
 
-  /// Throws gradus::error for parts that cannot work: a merge of no tokens, two added tokens of one text, an added token
-  /// with another id than Hugging Face's tokenizers would give it.
+  /// Throws gradus::error for parts that cannot work: a merge of no tokens, two added tokens of one text, an added
+  /// token with another id than Hugging Face's tokenizers would give it.
   explicit tokenizer(tokenizer_parts parts);
 
   const tokenizer_parts& parts() const { return parts_; }
@@ -71,8 +71,8 @@ class tokenizer {
   std::string_view spelling(token id) const;
   /// The id of a token by its spelling, if there is one: `id_of("[PAD]")`.
   std::optional<token> id_of(std::string_view spelling) const;
-  /// The bytes that a token adds to a text: not necessarily whole characters. Throws gradus::error for an id outside the
-  /// vocabulary.
+  /// The bytes that a token adds to a text: not necessarily whole characters. Throws gradus::error for an id outside
+  /// the vocabulary.
   std::string bytes_of(token id) const;
 
   /// The token before each text, if any: Llama 3's `<|begin_of_text|>`, `[CLS]`. encode() does not add it.
@@ -93,8 +93,8 @@ class tokenizer {
 
   /// A text with its special tokens, cut at its end to `max_length` ids. Throws gradus::error if those alone are more.
   model_input input(std::string_view text, std::size_t max_length = no_limit) const;
-  /// A pair of texts with their special tokens. What exceeds `max_length` ids is cut from the end of the longer text until
-  /// both are equally long, then of both.
+  /// A pair of texts with their special tokens. What exceeds `max_length` ids is cut from the end of the longer text
+  /// until both are equally long, then of both.
   model_input input(std::string_view first, std::string_view second, std::size_t max_length = no_limit) const;
 
   /// The text of tokens, special ones included. Throws gradus::error for a token outside the vocabulary.

@@ -11,8 +11,8 @@
 
 namespace gradus {
 
-/// Parses the text of a tokenizer.json. `name` begins error messages. Throws gradus::error for malformed text, and for a
-/// part or an option that is not known, by its name. Ignores truncation and padding: input() has a length of its own.
+/// Parses the text of a tokenizer.json. `name` begins error messages. Throws gradus::error for malformed text, and for
+/// a part or an option that is not known, by its name. Ignores truncation and padding: input() has a length of its own.
 tokenizer parse_tokenizer_json(std::string_view text, const std::string& name = "tokenizer.json");
 
 /// Reads a tokenizer.json; see parse_tokenizer_json.

@@ -23,7 +23,8 @@ struct optional_value : std::false_type {};
 template <class T>
 struct optional_value<std::optional<T>> : std::true_type {};
 
-/// Reads the entries of one object of a tokenizer.json into the fields of a part. An entry that no field has is an error.
+/// Reads the entries of one object of a tokenizer.json into the fields of a part. An entry that no field has is an
+/// error.
 class json_fields {
  public:
   using json = nlohmann::json;

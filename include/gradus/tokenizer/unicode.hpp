@@ -26,13 +26,14 @@ enum class property : std::uint32_t {
   accent = 1 << 7,       ///< removed by BERT's strip_accents
   extends = 1 << 8,      ///< continues the cluster of the character before it
   prepended = 1 << 9,    ///< begins the cluster of the character after it
+  breaks = 1 << 10,      ///< is a cluster by itself
 };
 
 namespace detail {
 /// The properties of a character, of which the lowest two bits are its class.
 constexpr std::uint32_t properties_in_table(char32_t c) {
   const auto& runs = gradus::detail::unicode_runs;
-  return *(std::upper_bound(runs.begin(), runs.end(), std::uint32_t{c} << 10 | 1023) - 1) & 1023;
+  return *(std::upper_bound(runs.begin(), runs.end(), std::uint32_t{c} << 11 | 2047) - 1) & 2047;
 }
 inline constexpr std::array<std::uint16_t, 128> ascii_properties = [] {
   std::array<std::uint16_t, 128> all{};

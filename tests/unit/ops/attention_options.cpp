@@ -286,6 +286,22 @@ TEST_CASE("a bool tensor as the fourth operand is a mask of queries by keys, and
   compare(numbers(f), wanted, 1e-12);
 }
 
+TEST_CASE("capped scores are cap tanh(s / cap), and a bias with them is refused") {
+  workplace at;
+  const auto q = normal<float, gr::shape<1, 2, 70, 9>>(at.ctx), k = normal<float, gr::shape<1, 2, 70, 9>>(at.ctx),
+             v = normal<float, gr::shape<1, 2, 70, 9>>(at.ctx);
+  const auto scores = gr::matmul<gr::transpose{.b = true}>(q, k) * 0.9;
+  const auto wanted = gr::matmul(gr::softmax(gr::tanh(scores / 1.5) * 1.5), v);
+  const auto found = gr::attention(q, k, v, {.scale = 0.9, .cap = 1.5});
+  for (std::size_t i = 0; i < found.extents().size; ++i)
+    REQUIRE(found.data()[i] == doctest::Approx(wanted.data()[i]).epsilon(1e-4));
+  const auto bias = normal<float, gr::shape<1, 1, 70, 70>>(at.ctx);
+  CHECK_THROWS_WITH_AS(gr::attention(q, k, v, bias, {.cap = 1}),
+                       "attention(q, k, v, options): cap is for attention without a bias", gr::error);
+  CHECK_THROWS_WITH_AS(gr::attention(q, k, v, {.cap = -1}),
+                       "attention(q, k, v, options): cap is -1.000000; it must be 0 or more", gr::error);
+}
+
 TEST_CASE("a window is one of keys, however few the queries") {
   workplace at;
   const auto q = normal<double, gr::shape<1, 1, 2 * 4>>(at.ctx), dy = normal<double, gr::shape<1, 1, 2 * 4>>(at.ctx);

@@ -9,8 +9,8 @@
 #include <gradus/io/json.hpp>
 #include <gradus/io/text_file.hpp>
 #include <gradus/tokenizer/bert_tokenizer.hpp>
-#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <random>
 #include <string>
 #include <thread>
@@ -189,7 +189,8 @@ TEST_CASE("the merges are those of the plain algorithm, for any text and any tok
   std::mt19937 random(gradus_test::fresh_seed());
   for (int round = 0; round < 30; ++round) {
     const auto pattern = static_cast<gr::word_pattern>(round % 3);
-    const auto by = gr::train_tokenizer(random_text(random, 300), {.vocabulary = 257 + random() % 100, .pattern = pattern});
+    const auto by =
+        gr::train_tokenizer(random_text(random, 300), {.vocabulary = 257 + random() % 100, .pattern = pattern});
     const auto& model = std::get<gr::token_models::bpe>(by.parts().model);
     gr::token_encoder encoder(by);  // one for all texts: words it remembers are encoded the same
     for (int i = 0; i < 10; ++i) {

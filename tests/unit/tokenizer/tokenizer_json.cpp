@@ -2,8 +2,8 @@
 
 #include <functional>
 #include <gradus/io/json.hpp>
-#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <random>
 #include <string>
 #include <vector>

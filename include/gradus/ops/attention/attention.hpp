@@ -187,6 +187,7 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, Bias&& bias,
                                          const attention_options<typename tensor_of<Q>::device>& options = {}) {
   using sq = shape_of<Q>;
   using sk = shape_of<K>;
+  if (options.cap != 0) detail::attention_rejects("cap is for attention without a bias");
   if constexpr (detail::check_attention<Heads, sq, sk, shape_of<V>>()) {
     using form = detail::attention_form<Heads, sq>;
     using C = compute_type<value_of_t<Q>>;  // the kernels add the bias in it

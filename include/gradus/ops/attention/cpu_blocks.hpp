@@ -172,6 +172,8 @@ struct attention_blocks {
     GRADUS_INLINE pack<C> weight_again(index_t j, const C* at, pack<C> shift) const { return weight(j, at, shift); }
     // What dropout leaves of a weight or of its gradient.
     GRADUS_INLINE pack<C> kept(index_t, pack<C> x) const { return x; }
+    // The gradient of a score as that of the product, after weight_again().
+    GRADUS_INLINE pack<C> uncapped(const C*, pack<C> gradient) const { return gradient; }
   };
 
   // One step of the online softmax for a pack of queries: replaces scores by weights exp(score - row_max), or writes
@@ -222,7 +224,7 @@ struct attention_blocks {
         C* d = dscores + j * query_block;
         const pack<C> e = from.weight_again(j, weights + j * query_block, lse);
         to_weights.write(j, from.kept(j, e));
-        const pack<C> gradient = e * (from.kept(j, pack<C>::load(d)) - delta);
+        const pack<C> gradient = from.uncapped(weights + j * query_block, e * (from.kept(j, pack<C>::load(d)) - delta));
         if constexpr (From::stores_gradients) gradient.store(d);
         to_dscores.write(j, gradient);
       }
@@ -231,8 +233,8 @@ struct attention_blocks {
       for (index_t j = 0; j < count; ++j) {
         C* d = dscores + j * query_block;
         const pack<C> e = from.weight_again(j, weights + j * query_block, lse);
+        from.uncapped(weights + j * query_block, e * (from.kept(j, pack<C>::load(d)) - delta)).store(d);
         from.kept(j, e).store(weights + j * query_block);
-        (e * (from.kept(j, pack<C>::load(d)) - delta)).store(d);
       }
     }
   }

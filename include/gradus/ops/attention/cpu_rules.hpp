@@ -110,8 +110,9 @@ class ruled_head {
     }
     GRADUS_INLINE pack<C> weight_again(index_t j, const C* at, pack<C> shift) const { return weight(j, at, shift); }
     GRADUS_INLINE pack<C> kept(index_t, pack<C> x) const { return x; }
+    GRADUS_INLINE pack<C> uncapped(const C*, pack<C> gradient) const { return gradient; }
   };
-  // The scores of a pack of queries with masks, bias and dropout; score() replaces the products by them.
+  // The scores of a pack of queries with a cap, masks, bias and dropout; score() replaces the products by them.
   struct ruled_scores {
     static constexpr bool stores_gradients = true;
     C scale;
@@ -122,6 +123,7 @@ class ruled_head {
     const std::uint16_t* halves;  ///< null: no dropout
     std::uint32_t threshold;
     C factor;
+    C cap;  ///< 0: none
 
     GRADUS_INLINE pack_mask<C> sees(index_t j) const {
       pack<C> lane;
@@ -133,6 +135,7 @@ class ruled_head {
       pack<C> s(B::lowest);
       if (mask == nullptr || mask[j]) {
         pack<C> x = B::scaled(at, scale);
+        if (cap != 0) x = pack<C>(cap) * tanh(x * pack<C>(1 / cap));
         if (bias != nullptr) x = x + pack<C>::load(bias + j * B::query_block);
         s = select(sees(j), x, s);
       }
@@ -152,6 +155,11 @@ class ruled_head {
       if (halves == nullptr) return x;
       return select(at_least<C>(halves + j * draws, threshold), x * pack<C>(factor), pack<C>(0));
     }
+    GRADUS_INLINE pack<C> uncapped(const C* at, pack<C> gradient) const {
+      if (cap == 0) return gradient;
+      const pack<C> s = pack<C>::load(at), t = s * pack<C>(1 / cap);
+      return select(s <= pack<C>(B::lowest), pack<C>(0), gradient * (pack<C>(1) - t * t));
+    }
   };
   template <class F>
   GRADUS_INLINE void scores(index_t q0, index_t i, index_t j0, index_t count, const F& f) const {
@@ -159,11 +167,11 @@ class ruled_head {
     const std::ptrdiff_t distance = static_cast<std::ptrdiff_t>(j0) - is_.position(q0 + i);
     const bool all = distance + length <= is_.reach_ahead() && width - distance <= is_.reach_back();
     const bool drops = is_.threshold > 0;
-    if (all && mask_ == nullptr && bias_ == nullptr && !drops) f(scaled_products{is_.scale});
+    if (all && mask_ == nullptr && bias_ == nullptr && !drops && is_.cap == 0) f(scaled_products{is_.scale});
     else
       f(ruled_scores{is_.scale, distance, is_.reach_back(), is_.reach_ahead(), mask_,
                      bias_ == nullptr ? nullptr : memory_.bias + i, drops ? memory_.halves + i : nullptr, is_.threshold,
-                     is_.kept});
+                     is_.kept, is_.cap});
   }
   // Adds gradients of scores, [keys, queries] from query i0 on, to the gradient of this head's bias.
   void add_bias_gradient(C* to, const C* dscores, index_t q0, index_t i0, index_t queries, index_t j0,

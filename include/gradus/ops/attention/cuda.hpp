@@ -198,6 +198,7 @@ struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
   template <class T, class F>
   static void with_launches(context<cuda>& ctx, const attention_sizes& of, const attention_rules<C>& rules,
                             index_t member, const F& f) {
+    if (rules.cap != 0) throw error("attention(q, k, v, options): cap: the CPU has it, the GPU does not");
     if constexpr (cuda_kit::attention_launches<C, T, Depth, false>::on_tensor_cores) {
       const bool same_scale = rules.scale == static_cast<C>(detail::inverse_square_root(Depth));
       if (same_scale && rules.lengths == nullptr && rules.mask == nullptr && rules.bias == nullptr &&

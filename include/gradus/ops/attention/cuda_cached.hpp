@@ -121,6 +121,8 @@ struct kernel<op::cached_attention<Depth, Rules>, cuda> {
                       const detail::cached_operands<T>& x) {
     using namespace cuda_kit;
     using C = compute_type<T>;
+    if constexpr (!std::is_same_v<Rules, only_causal<true>>)
+      if (rules.cap != 0) throw error("attention(q, k, v, options): cap: the CPU has it, the GPU does not");
     const index_t queries = of.batch * of.queries * of.heads;
     if (queries >= index_t{1} << 31) throw error("cached_attention: the GPU supports fewer than 2^31 queries");
     const auto by = [](index_t n) { return divisor<unsigned>(static_cast<unsigned>(n)); };

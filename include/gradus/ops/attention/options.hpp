@@ -58,6 +58,7 @@ struct attention_options {
   optional_tensor<std::int32_t, D> key_lengths = {};  ///< [B]: attend to the first key_lengths[b] keys
   optional_tensor<bool, D> mask = {};                 ///< [B, Tk]: attend to keys with true
   index_t window = 0;  ///< attend to keys less than `window` positions away (before, if causal); 0: any
+  double cap = 0;      ///< scores s become cap tanh(s / cap) (Gemma 2); 0: as they are. On the CPU, without a bias
 };
 
 namespace detail {
@@ -81,6 +82,7 @@ constexpr void check_attention_options(const attention_options<D>& o, index_t ba
   if (!(o.dropout >= 0 && o.dropout < 1))
     attention_rejects("dropout is " + std::to_string(o.dropout) + "; it must be at least 0 and less than 1");
   if (!(o.scale > -1e30 && o.scale < 1e30)) attention_rejects("scale must be finite");
+  if (!(o.cap >= 0 && o.cap < 1e30)) attention_rejects("cap is " + std::to_string(o.cap) + "; it must be 0 or more");
   if (o.key_lengths && !o.key_lengths.has_extents(std::array{batch}))
     attention_rejects("key_lengths is " + o.key_lengths.extents_text() + "; it must be [B] = [" +
                       std::to_string(batch) + "]");
@@ -110,6 +112,7 @@ struct attention_rules {
   bool causal = false;
   index_t window = 0;
   C scale = 0;
+  C cap = 0;  ///< 0: none
   const std::int32_t* lengths = nullptr;
   const bool* mask = nullptr;
   const C* bias = nullptr;  ///< [1 or B, 1 or H, Tq, Tk]
@@ -179,6 +182,7 @@ constexpr attention_rules<C> rules_of(const attention_options<D>& options, const
           .causal = options.causal,
           .window = std::min(options.window, sizes.queries + sizes.keys),
           .scale = static_cast<C>(options.scale == 0 ? inverse_square_root(Depth) : options.scale),
+          .cap = static_cast<C>(options.cap),
           .lengths = options.key_lengths.data(),
           .mask = options.mask.data(),
           .key = key,

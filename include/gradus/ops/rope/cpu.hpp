@@ -24,8 +24,8 @@ void rope_rows(context<cpu>& ctx, const rope_options& options, bool back, const 
     for (index_t i = 0; i < half; ++i) {
       const double angle =
           static_cast<double>(options.position + t) * gradus::detail::rope_frequency(options, i, of.depth);
-      cosines[i] = static_cast<C>(std::cos(angle));
-      sines[i] = static_cast<C>(back ? -std::sin(angle) : std::sin(angle));
+      cosines[i] = static_cast<C>(options.scaling.amplitude * std::cos(angle));
+      sines[i] = static_cast<C>(options.scaling.amplitude * (back ? -std::sin(angle) : std::sin(angle)));
     }
     for (index_t n = 0; n < of.batch * of.heads; ++n) {
       const index_t at = ((n / of.heads * of.time + t) * of.heads + n % of.heads) * of.depth;

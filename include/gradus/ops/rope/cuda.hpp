@@ -16,6 +16,7 @@ namespace cuda_kit {
 struct rope_frequencies {
   static constexpr index_t most = 256;
   double of[most];
+  double amplitude;
 };
 
 /// One thread per position of a sequence and pair; it rotates the pair in all heads. `y` may be `x`.
@@ -33,6 +34,8 @@ __global__ void __launch_bounds__(block_threads)
   if constexpr (sizeof(C) == 4) sincosf(static_cast<float>(angle), &s, &c);
   else sincos(angle, &s, &c);
   if (back) s = -s;
+  s *= static_cast<C>(frequency.amplitude);
+  c *= static_cast<C>(frequency.amplitude);
   const index_t first = in_halves ? pair : 2 * pair, apart = in_halves ? half : 1;
   for (index_t h = 0; h < heads; ++h) {
     const index_t at = (row * heads + h) * 2 * half + first;
@@ -53,6 +56,7 @@ struct kernel<op::rope<0>, cuda> {
     if (half > cuda_kit::rope_frequencies::most)
       throw error("rope<Heads>(x): a head has " + std::to_string(sizes.depth) + " elements; the GPU supports 512");
     cuda_kit::rope_frequencies frequency;
+    frequency.amplitude = options.scaling.amplitude;
     for (index_t i = 0; i < half; ++i) frequency.of[i] = detail::rope_frequency(options, i, sizes.depth);
     launch(ctx, &cuda_kit::rope_kernel<T>, cuda_kit::blocks_for(rows * half), cuda_kit::block_threads, frequency,
            options.position, options.layout == rope_layout::halves, back, rows, sizes.time, sizes.heads, half, y, x);

@@ -1,6 +1,7 @@
 #pragma once
 // Rotary position embedding: operation and gradient.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -10,28 +11,9 @@
 #include "../../core/config.hpp"
 #include "../../core/cost.hpp"
 #include "../../core/error.hpp"
+#include "options.hpp"
 
 namespace gradus {
-
-/// Which elements of a head are rotated together: i and i + D/2 (Llama, GPT-NeoX), or 2i and 2i + 1 (GPT-J, the paper).
-enum class rope_layout { halves, pairs };
-
-/// Llama 3's scaling of frequencies for contexts beyond `original_context`: waves that complete fewer than
-/// low_freq_factor turns in it become `factor` times longer, waves of more than high_freq_factor turns stay.
-struct rope_scaling {
-  double factor = 1;  ///< 1: no scaling
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  double original_context = 8192;
-};
-
-/// Options of rope(x, {...}).
-struct rope_options {
-  double base = 10000;   ///< pair i of a head turns by base^(-2i/D) a position
-  index_t position = 0;  ///< of the first row
-  rope_layout layout = rope_layout::halves;
-  rope_scaling scaling = {};
-};
 
 namespace detail {
 
@@ -40,7 +22,19 @@ inline double rope_frequency(const rope_options& of, index_t pair, index_t depth
   const double frequency = std::pow(of.base, -2 * static_cast<double>(pair) / static_cast<double>(depth));
   const rope_scaling& by = of.scaling;
   if (by.factor == 1) return frequency;
-  const double turns = by.original_context * frequency / 6.283185307179586476925;
+  if (by.rule == rope_rule::linear) return frequency / by.factor;
+  constexpr double turn = 6.283185307179586476925;
+  if (by.rule == rope_rule::yarn) {  // linear in the pair, between whole pairs
+    const auto pair_of = [&](double turns) {
+      return static_cast<double>(depth) * std::log(by.original_context / (turns * turn)) / (2 * std::log(of.base));
+    };
+    const double first = std::max(std::floor(pair_of(by.high_freq_factor)), 0.0);
+    const double last = std::min(std::ceil(pair_of(by.low_freq_factor)), static_cast<double>(depth) - 1);
+    const double ramp = (static_cast<double>(pair) - first) / (first == last ? 0.001 : last - first);
+    const double longer = std::clamp(ramp, 0.0, 1.0);
+    return longer * frequency / by.factor + (1 - longer) * frequency;
+  }
+  const double turns = by.original_context * frequency / turn;
   if (turns > by.high_freq_factor) return frequency;
   if (turns < by.low_freq_factor) return frequency / by.factor;
   const double smooth = (turns - by.low_freq_factor) / (by.high_freq_factor - by.low_freq_factor);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face's GPT-2 of random parameters writes behind a prompt: the yardstick that bench_generation is held
+"""A model of Hugging Face's transformers of random parameters writes behind a prompt: the yardstick that bench_generation is held
 against.
 
 One line of JSON on standard output: tok_s, tokens a second that are written, all sequences together (from the
@@ -11,9 +11,18 @@ import pathlib
 import time
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+import transformers
 
 FEW = 2
+MODELS = {
+    "gpt2": lambda: transformers.GPT2Config(),
+    "smollm2": lambda: transformers.LlamaConfig(
+        num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3, hidden_size=576, intermediate_size=1536,
+        vocab_size=49152, max_position_embeddings=1024, tie_word_embeddings=True),
+    "qwen2": lambda: transformers.Qwen2Config(
+        num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, hidden_size=896, intermediate_size=4864,
+        vocab_size=151936, max_position_embeddings=1024, tie_word_embeddings=True),
+}
 
 
 def peak_mib():
@@ -31,17 +40,23 @@ def main():
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", choices=tuple(MODELS), default="gpt2")
+    parser.add_argument("--save", help="write the model into this folder, and nothing else")
     o = parser.parse_args()
     torch.set_num_threads(o.threads)
     torch.manual_seed(1)
-    model = GPT2LMHeadModel(GPT2Config()).to(torch.bfloat16 if o.precision == "bf16_mixed" else torch.float32).eval()
-    ids = torch.randint(0, 50257, (o.batch, o.prompt))
+    config = MODELS[o.model]()
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    model = model.to(torch.bfloat16 if o.precision == "bf16_mixed" else torch.float32).eval()
+    if o.save:
+        return model.save_pretrained(o.save)
+    ids = torch.randint(0, config.vocab_size, (o.batch, o.prompt))
 
     def write(count):
         start = time.perf_counter()
         with torch.inference_mode():
             model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=count,
-                           min_new_tokens=count, pad_token_id=50256, eos_token_id=None, use_cache=True)
+                           min_new_tokens=count, pad_token_id=0, eos_token_id=None, use_cache=True)
         return time.perf_counter() - start
 
     write(FEW + 1)

@@ -1,0 +1,386 @@
+#pragma once
+// How transformers stores each family of encoders: the keys of its config.json and the names of its tensors. A family
+// is a row of families (architecture.hpp) and a case of files_of().
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradus/core/error.hpp>
+#include <gradus/core/parse_number.hpp>
+#include <gradus/io/json.hpp>
+#include <gradus/io/text_file.hpp>
+
+#include "architecture.hpp"
+
+namespace bert {
+
+/// Our name of something, and theirs.
+using name_pairs = std::vector<std::pair<std::string_view, std::string_view>>;
+
+/// How a family is stored.
+struct family_files {
+  std::string classes;  ///< "Bert" for BertModel and BertForSequenceClassification
+  std::string prefix;   ///< of the tensors of a model with a head
+  std::vector<std::pair<const char*, gr::index_t config::*>> sizes;
+  std::vector<const char*> dropouts;  ///< the run has its own
+  const char* activation;
+  const char* epsilon;  ///< null: all models have the family's
+  name_pairs tensors;   ///< in the encoder, and, behind a slash, in the head
+  std::string layer;    ///< the prefix of a block's tensors; # is its number
+  name_pairs layer_tensors;
+  std::vector<std::string_view> other_heads;  ///< how tensors of heads for other tasks begin
+};
+
+inline family_files files_of(family which) {
+  const family_files bert{
+      .classes = "Bert",
+      .prefix = "bert.",
+      .sizes = {{"num_hidden_layers", &config::layers},
+                {"num_attention_heads", &config::heads},
+                {"hidden_size", &config::width},
+                {"intermediate_size", &config::hidden},
+                {"vocab_size", &config::vocabulary},
+                {"max_position_embeddings", &config::positions},
+                {"type_vocab_size", &config::segments}},
+      .dropouts = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"},
+      .activation = "hidden_act",
+      .epsilon = "layer_norm_eps",
+      .tensors = {{"tokens", "embeddings.word_embeddings"},
+                  {"positions", "embeddings.position_embeddings"},
+                  {"segments", "embeddings.token_type_embeddings"},
+                  {"norm", "embeddings.LayerNorm"},
+                  {"pooler", "pooler.dense"},
+                  {"classifier", "/classifier"}},
+      .layer = "encoder.layer.#.",
+      .layer_tensors = {{"attention.query", "attention.self.query"},
+                        {"attention.key", "attention.self.key"},
+                        {"attention.value", "attention.self.value"},
+                        {"attention.output", "attention.output.dense"},
+                        {"norm1", "attention.output.LayerNorm"},
+                        {"mlp.up", "intermediate.dense"},
+                        {"mlp.down", "output.dense"},
+                        {"norm2", "output.LayerNorm"}},
+      .other_heads = {"cls."},
+  };
+  family_files files = bert;
+  const auto rename = [&files](std::string_view ours, std::string_view theirs) {
+    std::ranges::find(files.tensors, ours, &name_pairs::value_type::first)->second = theirs;
+  };
+  switch (which) {
+    case family::bert:
+      break;
+    case family::roberta:
+    case family::xlm_roberta:
+      files.classes = which == family::roberta ? "Roberta" : "XLMRoberta";
+      files.prefix = "roberta.";
+      rename("pooler", "/classifier.dense");
+      rename("classifier", "/classifier.out_proj");
+      files.other_heads = {"lm_head.", "pooler."};
+      break;
+    case family::distilbert:
+      files.classes = "DistilBert";
+      files.prefix = "distilbert.";
+      files.sizes = {{"n_layers", &config::layers},
+                     {"n_heads", &config::heads},
+                     {"dim", &config::width},
+                     {"hidden_dim", &config::hidden},
+                     {"vocab_size", &config::vocabulary},
+                     {"max_position_embeddings", &config::positions}};
+      files.dropouts = {"dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"};
+      files.activation = "activation";
+      files.epsilon = nullptr;
+      rename("pooler", "/pre_classifier");
+      files.layer = "transformer.layer.#.";
+      files.layer_tensors = {{"attention.query", "attention.q_lin"},
+                             {"attention.key", "attention.k_lin"},
+                             {"attention.value", "attention.v_lin"},
+                             {"attention.output", "attention.out_lin"},
+                             {"norm1", "sa_layer_norm"},
+                             {"mlp.up", "ffn.lin1"},
+                             {"mlp.down", "ffn.lin2"},
+                             {"norm2", "output_layer_norm"}};
+      files.other_heads = {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."};
+      break;
+    case family::albert:
+      files.classes = "Albert";
+      files.prefix = "albert.";
+      files.sizes.emplace_back("embedding_size", &config::embedding);
+      files.dropouts.back() = "classifier_dropout_prob";
+      files.tensors.emplace_back("projection", "encoder.embedding_hidden_mapping_in");
+      rename("pooler", "pooler");
+      files.layer = "encoder.albert_layer_groups.0.albert_layers.0.";
+      files.layer_tensors = {{"attention.query", "attention.query"},
+                             {"attention.key", "attention.key"},
+                             {"attention.value", "attention.value"},
+                             {"attention.output", "attention.dense"},
+                             {"norm1", "attention.LayerNorm"},
+                             {"mlp.up", "ffn"},
+                             {"mlp.down", "ffn_output"},
+                             {"norm2", "full_layer_layer_norm"}};
+      files.other_heads = {"predictions.", "sop_classifier."};
+      break;
+  }
+  return files;
+}
+
+/// Where a family's file has our parameter `name`, with the prefix of the encoder or without it:
+/// "bert.encoder.layer.3.attention.self.query.weight" for "blocks.3.attention.query.weight".
+inline std::string tensor_name(const family_files& files, std::string_view name, bool with_prefix) {
+  const std::size_t dot = name == "positions" ? name.npos : name.rfind('.');
+  const std::string last = "." + std::string(dot == name.npos ? "weight" : name.substr(dot + 1));
+  std::string_view part = name.substr(0, dot);
+  std::string layer;
+  const bool of_block = part.starts_with("blocks.");
+  if (of_block) {
+    part.remove_prefix(std::string_view("blocks.").size());
+    const std::size_t end = part.find('.');
+    layer = files.layer;
+    if (const auto at = layer.find('#'); at != layer.npos) layer.replace(at, 1, part.substr(0, end));
+    part.remove_prefix(end + 1);
+  }
+  const name_pairs& all = of_block ? files.layer_tensors : files.tensors;
+  const auto theirs = std::string(std::ranges::find(all, part, &name_pairs::value_type::first)->second);
+  if (theirs.starts_with('/')) return theirs.substr(1) + last;
+  return (with_prefix ? files.prefix : "") + layer + theirs + last;
+}
+
+/// The names of activations in config.json; the first of each is written.
+inline constexpr std::pair<const char*, gr::nn::activation> activations[] = {
+    {"gelu", gr::nn::activation::gelu_erf}, {"gelu_python", gr::nn::activation::gelu_erf},
+    {"gelu_new", gr::nn::activation::gelu}, {"gelu_pytorch_tanh", gr::nn::activation::gelu},
+    {"relu", gr::nn::activation::relu},     {"silu", gr::nn::activation::silu},
+    {"swish", gr::nn::activation::silu},
+};
+
+/// Keys of a config.json that change nothing here: of other tasks, of training from random weights, of Python.
+inline constexpr const char* harmless_keys[] = {
+    "architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "name_or_path",
+    "initializer_range", "gradient_checkpointing", "use_cache", "finetuning_task", "task_specific_params",
+    "tokenizer_class", "model_max_length", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id",
+    "decoder_start_token_id", "pad_token_id", "tie_word_embeddings", "tie_weights_", "tie_encoder_decoder",
+    "sinusoidal_pos_embds", "directionality", "output_past", "chunk_size_feed_forward", "return_dict",
+    "output_attentions", "output_hidden_states", "_num_labels", "_attn_implementation", "_attn_implementation_autoset",
+    // of the layer behind the pooler, which transformers does not have
+    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
+    // of text that is written, which an encoder does not do
+    "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
+    "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
+    "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
+    "num_return_sequences", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
+    "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
+
+/// Keys that must have this value, as JSON, or be null.
+inline constexpr std::pair<const char*, const char*> required_values[] = {{"position_embedding_type", "\"absolute\""},
+                                                                          {"is_decoder", "false"},
+                                                                          {"is_encoder_decoder", "false"},
+                                                                          {"add_cross_attention", "false"},
+                                                                          {"pruned_heads", "{}"},
+                                                                          {"use_bfloat16", "false"},
+                                                                          {"torchscript", "false"},
+                                                                          {"num_hidden_groups", "1"},
+                                                                          {"inner_group_num", "1"},
+                                                                          {"down_scale_factor", "1"},
+                                                                          {"gap_size", "0"},
+                                                                          {"net_structure_type", "0"},
+                                                                          {"num_memory_blocks", "0"},
+                                                                          {"layers_to_keep", "[]"}};
+
+/// Keys that are refused, and why.
+inline constexpr std::pair<const char*, const char*> refused_keys[] = {
+    {"auto_map", "the model is code of its own, which is not run"},
+    {"quantization_config", "the weights are quantised; take the model that they were made from"}};
+
+/// A JSON object in a file, and what is wrong with it.
+class json_file {
+ public:
+  explicit json_file(const std::filesystem::path& path)
+      : path_(path.string()), values_(gr::parse_json(gr::read_text(path), path_)) {}
+  const nlohmann::json& all() const { return values_; }
+  /// The value of a key; null if there is none.
+  nlohmann::json value(const char* key) const { return values_.value(key, nlohmann::json()); }
+  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path_ + ": " + what); }
+  [[noreturn]] void fail(std::string_view key, const std::string& what) const {
+    fail("'" + std::string(key) + "' is " + values_.value(key, nlohmann::json()).dump() + what);
+  }
+  void check_object() const {
+    if (!values_.is_object()) fail("is not a JSON object");
+  }
+
+ private:
+  std::string path_;
+  nlohmann::json values_;
+};
+
+/// The names of a model's classes; none where they are numbers or LABEL_0, LABEL_1, ..., as transformers calls classes
+/// without names.
+inline std::vector<std::string> class_names(const nlohmann::json& id2label) {
+  std::vector<std::string> names;
+  bool named = false;
+  for (std::size_t i = 0; id2label.is_object() && i < id2label.size(); ++i) {
+    const std::string number = std::to_string(i);
+    if (!id2label.contains(number) || !id2label.at(number).is_string()) return {};
+    names.push_back(id2label.at(number));
+    named = named || (names.back() != "LABEL_" + number && !gr::parse_number<long long>(names.back()));
+  }
+  return named ? names : std::vector<std::string>();
+}
+
+/// How sentence-transformers makes an embedding: of the modules that modules.json lists behind the encoder. Without
+/// that file it is the mean of the tokens. Throws gradus::error.
+inline void read_pooling(const std::filesystem::path& folder, settings& into) {
+  if (!std::filesystem::exists(folder / "modules.json")) return;
+  const json_file modules(folder / "modules.json");
+  if (!modules.all().is_array()) modules.fail("is not a JSON array");
+  into.normalized = false;
+  for (const nlohmann::json& module : modules.all()) {
+    const std::string type = module.is_object() ? module.value("type", "") : "";
+    const std::string name = type.substr(type.rfind('.') + 1);
+    if (name == "Normalize") into.normalized = true;
+    else if (name == "Pooling") {
+      const json_file pooling(folder / module.value("path", "1_Pooling") / "config.json");
+      pooling.check_object();
+      std::vector<std::string> modes;
+      for (const auto& [key, value] : pooling.all().items()) {
+        if (key == "pooling_mode" && value.is_string()) modes.push_back(value);
+        else if (key.starts_with("pooling_mode_") && value.is_boolean()) {
+          if (value) modes.push_back(key.substr(std::string("pooling_mode_").size()));
+        } else if (key != "word_embedding_dimension" && key != "embedding_dimension" && key != "include_prompt")
+          pooling.fail(key, ", a setting that is not known");
+      }
+      if (modes == std::vector<std::string>{"cls_token"} || modes == std::vector<std::string>{"cls"})
+        into.pooling = pooling::cls;
+      else if (modes == std::vector<std::string>{"mean_tokens"} || modes == std::vector<std::string>{"mean"})
+        into.pooling = pooling::mean;
+      else pooling.fail("must have pooling_mode_mean_tokens or pooling_mode_cls_token, and no other mode");
+    } else if (name != "Transformer") {
+      modules.fail("the module '" + name + "' is not known; Transformer, Pooling and Normalize are");
+    }
+  }
+}
+
+/// What a folder's config.json says, all of it; for an embedding model, also what sentence-transformers keeps beside
+/// it. Throws gradus::error, which names the key, for a model that would be another one here.
+inline description describe(const std::filesystem::path& folder, bool embeds) {
+  const json_file file(folder / "config.json");
+  file.check_object();
+  description d;
+  const auto known = std::ranges::find(families, file.value("model_type"), &family_facts::type);
+  if (known == families.end()) {
+    std::string types;
+    for (const family_facts& f : families) types += std::string(types.empty() ? "" : ", ") + f.type;
+    file.fail("model_type", "; " + types + " are read");
+  }
+  d.sizes.family = static_cast<family>(known - families.begin());
+  const family_files files = files_of(d.sizes.family);
+  std::vector<std::string_view> consumed{"id2label", "label2id", "num_labels", "problem_type", files.activation};
+
+  for (const auto& [key, member] : files.sizes) {
+    consumed.emplace_back(key);
+    const nlohmann::json found = file.value(key);
+    if (found.is_null()) file.fail("has no '" + std::string(key) + "'");
+    if (!found.is_number_integer() || found < 1 || found > 999999) file.fail(key, " where 1 to 999999 is possible");
+    d.sizes.*member = found.get<gr::index_t>();
+  }
+  const auto acts = std::ranges::find(activations, file.value(files.activation),
+                                      [](const auto& a) { return nlohmann::json(a.first); });
+  if (acts == std::end(activations)) file.fail(files.activation, "; gelu, gelu_new, relu and silu are known");
+  d.sizes.activation = acts->second;
+  d.settings.epsilon = known->epsilon;
+  if (files.epsilon != nullptr) {
+    consumed.emplace_back(files.epsilon);
+    const nlohmann::json epsilon = file.value(files.epsilon);
+    if (!epsilon.is_null()) {
+      if (!epsilon.is_number() || !(epsilon > 0) || !(epsilon < 1))
+        file.fail(files.epsilon, " where 0 to 1 is possible");
+      d.settings.epsilon = epsilon.get<double>();
+    }
+  }
+  if (known->first_position > 0) {  // positions follow the padding's
+    const nlohmann::json pad = file.value("pad_token_id");
+    if (!pad.is_null() && (!pad.is_number_integer() || pad < 0 || pad >= d.sizes.positions))
+      file.fail("pad_token_id", " where 0 or more is needed");
+    d.sizes.first_position = pad.is_null() ? known->first_position : pad.get<gr::index_t>() + 1;
+  }
+
+  const nlohmann::json architecture = file.value("architectures");
+  d.has_head = architecture.is_array() && !architecture.empty() && architecture[0].is_string() &&
+               architecture[0].get<std::string>().ends_with("ForSequenceClassification");
+  if (d.has_head) {
+    const nlohmann::json names = file.value("id2label"), problem = file.value("problem_type"),
+                         count = file.value("num_labels");
+    d.sizes.labels = names.is_object() ? names.size() : count.is_number_unsigned() ? count.get<gr::index_t>() : 2;
+    if (problem == "regression" || (problem.is_null() && d.sizes.labels == 1)) d.sizes.task = task::regression;
+    else if (!problem.is_null() && problem != "single_label_classification")
+      file.fail("problem_type", "; single_label_classification and regression are known");
+    if (d.sizes.task == task::regression && d.sizes.labels != 1)
+      file.fail("problem_type", " of " + std::to_string(d.sizes.labels) + " numbers, and one is possible");
+    d.labels = class_names(names);
+  }
+
+  consumed.insert(consumed.end(), files.dropouts.begin(), files.dropouts.end());
+  consumed.insert(consumed.end(), std::begin(harmless_keys), std::end(harmless_keys));
+  for (const auto& [key, value] : file.all().items()) {
+    if (std::ranges::find(consumed, key) != consumed.end() || value.is_null()) continue;
+    for (const auto& [refused, why] : refused_keys)
+      if (key == refused) file.fail("has '" + key + "': " + why);
+    const auto required =
+        std::ranges::find(required_values, key, [](const auto& r) { return std::string_view(r.first); });
+    if (required == std::end(required_values))
+      file.fail(key, ", a setting that is not known of a " + files.classes + " and could change its numbers");
+    if (value.dump() != required->second) file.fail(key, std::string(" where ") + required->second + " is needed");
+  }
+  if (embeds) read_pooling(folder, d.settings);
+  return d;
+}
+
+/// Throws gradus::error unless a folder's model is the one that a program was compiled for, whatever its labels.
+inline void check_compiled_for(const config& compiled, const description& found, const std::filesystem::path& folder) {
+  const json_file file(folder / "config.json");
+  const auto check = [&](const char* key, bool same, const std::string& wanted) {
+    if (!same) file.fail(key, ", and this program was compiled for " + wanted);
+  };
+  const family_files files = files_of(compiled.family);
+  check("model_type", found.sizes.family == compiled.family, facts_of(compiled.family).type);
+  for (const auto& [key, member] : files.sizes)
+    check(key, found.sizes.*member == compiled.*member, std::to_string(compiled.*member));
+  check(files.activation, found.sizes.activation == compiled.activation,
+        activation_names[static_cast<std::size_t>(compiled.activation)]);
+  check("pad_token_id", found.sizes.first_position == compiled.first_position,
+        std::to_string(std::max<gr::index_t>(compiled.first_position, 1) - 1));
+}
+
+/// The config.json of a model, as transformers writes it. `type` is that of its parameters.
+inline nlohmann::ordered_json config_of(const config& c, const settings& s, double dropout,
+                                        const std::vector<std::string>& labels, const std::string& type) {
+  const family_files files = files_of(c.family);
+  const family_facts& facts = facts_of(c.family);
+  nlohmann::ordered_json all{
+      {"architectures", {files.classes + (c.embeds() ? "Model" : "ForSequenceClassification")}},
+      {"model_type", facts.type},
+      {files.activation, std::ranges::find(activations, c.activation, [](const auto& a) { return a.second; })->first}};
+  for (const auto& [key, member] : files.sizes) all[key] = c.*member;
+  if (files.epsilon != nullptr) all[files.epsilon] = s.epsilon;
+  all["initializer_range"] = 0.02;
+  for (const char* key : files.dropouts) all[key] = dropout;
+  all["pad_token_id"] = c.first_position > 0 ? static_cast<int>(c.first_position) - 1 : facts.pad;
+  if (!c.embeds()) {
+    nlohmann::ordered_json names = nlohmann::ordered_json::object(), numbers = names;
+    for (std::size_t i = 0; i < c.labels; ++i) {
+      const std::string name = i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i);
+      names[std::to_string(i)] = name;
+      numbers[name] = i;
+    }
+    all["id2label"] = names;
+    all["label2id"] = numbers;
+    all["problem_type"] = c.task == task::regression ? "regression" : "single_label_classification";
+  }
+  all["torch_dtype"] = type;
+  return all;
+}
+
+}  // namespace bert

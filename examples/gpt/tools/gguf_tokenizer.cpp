@@ -1,0 +1,443 @@
+// The tokenizer in the metadata of a GGUF file, from tokenizer.json and back: byte-level BPE ("gpt2") and
+// SentencePiece's BPE ("llama").
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <gradus/io/atomic_file.hpp>
+#include <gradus/io/text_file.hpp>
+
+#include "../model_folder.hpp"
+#include "gguf.hpp"
+
+namespace gpt {
+
+namespace fs = std::filesystem;
+using nlohmann::json, nlohmann::ordered_json;
+
+namespace {
+
+// ---- Tables
+
+// What llama.cpp calls a normalizer and a pre-tokenizer of byte-level BPE. The first row that fits is written.
+struct pre_tokenizer {
+  const char* name;
+  const char* normalizer;
+  const char* parts;  // of the Sequence
+  bool ignore_merges = false;
+};
+constexpr const char* gpt2_parts = R"([{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}])";
+constexpr const char* smollm_parts = R"([{"type": "Digits", "individual_digits": true},
+    {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}])";
+constexpr const char* llama3_parts = R"x([{"type": "Split", "pattern": {"Regex":
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*)x"
+                                     R"x(|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])x";
+constexpr const char* qwen2_parts = R"x([{"type": "Split", "pattern": {"Regex":
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*)x"
+                                    R"x(|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])x";
+constexpr std::array pre_tokenizers{pre_tokenizer{"gpt-2", "null", gpt2_parts},
+                                    pre_tokenizer{"smollm", "null", smollm_parts},
+                                    pre_tokenizer{"llama-bpe", "null", llama3_parts, true},
+                                    pre_tokenizer{"dbrx", "null", llama3_parts},
+                                    pre_tokenizer{"qwen2", R"({"type": "NFC"})", qwen2_parts},
+                                    pre_tokenizer{"phi-2", "null", gpt2_parts},
+                                    pre_tokenizer{"llama3", "null", llama3_parts, true},
+                                    pre_tokenizer{"llama-v3", "null", llama3_parts, true},
+                                    pre_tokenizer{"smaug-bpe", "null", llama3_parts},
+                                    pre_tokenizer{"deepseek-r1-qwen", R"({"type": "NFC"})", qwen2_parts}};
+
+// How a SentencePiece BPE turns blanks into "▁", and whether one is put before a text.
+struct blanks {
+  const char *normalizer, *pre_tokenizer;
+  bool prefix;
+};
+constexpr std::array blank_rules{
+    blanks{R"({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
+               {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]})",
+           "null", true},
+    blanks{R"({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})", "null", false},
+    blanks{R"({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})",
+           R"({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false})",
+           false},
+    blanks{"null", R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})", true},
+    blanks{"null", R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": false})", false}};
+
+enum token_type : std::int32_t { normal = 1, unknown, control, user_defined, unused, byte_token };
+
+// The special tokens that both have: their names in tokenizer_config.json and config.json, and in GGUF.
+struct special {
+  const char *name, *gguf;
+};
+constexpr std::array specials{special{"bos", "bos"}, special{"eos", "eos"}, special{"unk", "unknown"},
+                              special{"pad", "padding"}};
+std::string id_key(const special& of) { return std::string("tokenizer.ggml.") + of.gguf + "_token_id"; }
+
+// ---- What both directions need
+
+// "<0x0A>"
+std::string byte_name(unsigned byte) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  return {'<', '0', 'x', digits[byte / 16], digits[byte % 16], '>'};
+}
+
+using merge = std::pair<std::string, std::string>;
+
+// The merges that llama.cpp makes of scores, the best first: each pair of tokens that is a token.
+std::vector<merge> merges_of_scores(const std::vector<std::string>& tokens, const std::vector<float>& scores,
+                                    const std::vector<std::int32_t>& types) {
+  std::map<std::string_view, std::size_t> ids;
+  for (std::size_t i = 0; i < tokens.size(); ++i) ids.emplace(tokens[i], i);
+  struct scored {
+    float score;
+    std::size_t left, right;
+  };
+  std::vector<scored> all;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (types[i] != normal) continue;
+    for (std::size_t cut = 1; cut < tokens[i].size(); ++cut) {
+      const auto left = ids.find(std::string_view(tokens[i]).substr(0, cut)),
+                 right = ids.find(std::string_view(tokens[i]).substr(cut));
+      if (left != ids.end() && right != ids.end()) all.push_back({scores[i], left->second, right->second});
+    }
+  }
+  std::ranges::stable_sort(all, [](const scored& a, const scored& b) {
+    return std::tuple(-a.score, a.left, a.right) < std::tuple(-b.score, b.left, b.right);
+  });
+  std::vector<merge> merges;
+  for (const scored& s : all) merges.emplace_back(tokens[s.left], tokens[s.right]);
+  return merges;
+}
+
+// ---- To GGUF
+
+// A part of a tokenizer.json without what changes no token, and with its defaults.
+json plain(json part) {
+  if (!part.is_object()) return part;
+  part.erase("trim_offsets");
+  const json type = part.value("type", json());
+  if (type == "ByteLevel")
+    for (const char* key : {"add_prefix_space", "use_regex"})
+      if (!part.contains(key)) part[key] = true;
+  if (type == "Metaspace" && part.contains("add_prefix_space")) {
+    if (!part.contains("prepend_scheme"))
+      part["prepend_scheme"] = part["add_prefix_space"] == true ? "always" : "never";
+    part.erase("add_prefix_space");
+    part.erase("str_rep");
+  }
+  for (const char* key : {"pretokenizers", "normalizers"})
+    if (part.contains(key) && part[key].is_array()) {
+      for (json& inner : part[key]) inner = plain(inner);
+      if (part[key].size() == 1) return part[key].front();
+    }
+  return part;
+}
+// The parts of a pre-tokenizer.
+json parts_of(const json& pre_tokenizer) {
+  const json plainly = plain(pre_tokenizer);
+  return plainly.is_object() && plainly.contains("pretokenizers") ? plainly["pretokenizers"] : json::array({plainly});
+}
+
+struct tokenizer_files {
+  std::string path;  // of tokenizer.json
+  json tokenizer, settings, config;
+  std::vector<std::string> tokens;
+  std::vector<std::int32_t> types;
+  std::map<std::string, std::size_t, std::less<>> ids;
+
+  tokenizer_files(const fs::path& folder, json of_config, std::size_t vocabulary)
+      : path((folder / "tokenizer.json").string()),
+        tokenizer(gr::parse_json(gr::read_text(path), path)),
+        settings(json::object()),
+        config(std::move(of_config)) {
+    if (const fs::path file = folder / "tokenizer_config.json"; is_there(file))
+      settings = gr::parse_json(gr::read_text(file), file.string());
+    if (!tokenizer.is_object() || !settings.is_object()) fail("is not a JSON object");
+    read_tokens(vocabulary);
+  }
+  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path + ": " + what); }
+
+  json part(const char* key) const { return tokenizer.value(key, json()); }
+  json model(const char* key) const { return part("model").value(key, json()); }
+  bool flag(const char* key) const { return model(key) == true; }
+
+  // The id of a special token: that of its text in tokenizer_config.json, or the first in config.json.
+  std::optional<std::size_t> id_of(const std::string& name) const {
+    json text = settings.value(name + "_token", json());
+    if (text.is_object()) text = text.value("content", json());
+    if (text.is_null() && name == "unk") text = model("unk_token");
+    if (text.is_string())
+      if (const auto found = ids.find(text.get<std::string>()); found != ids.end()) return found->second;
+    json id = config.value(name + "_token_id", json());
+    if (id.is_array() && !id.empty()) id = id.front();
+    if (id.is_number_unsigned() && id < tokens.size()) return id.get<std::size_t>();
+    return {};
+  }
+  // Whether the post-processor puts a token before a text, or after it.
+  bool adds(const std::string& name, bool before) const {
+    const json post = part("post_processor");
+    json all = post.is_object() ? post.value("processors", json::array({post})) : json::array();
+    for (const json& p : all) {
+      const json single = p.is_object() ? p.value("single", json()) : json();
+      if (!single.is_array() || single.empty()) continue;
+      const json& end = before ? single.front() : single.back();
+      if (!end.is_object() || !end.contains("SpecialToken")) continue;
+      const auto id = id_of(name);
+      if (id && end["SpecialToken"].value("id", json()) == tokens[*id]) return true;
+      fail("'post_processor' puts " + end["SpecialToken"].value("id", json()).dump() + (before ? " before" : " after") +
+           " a text, and that is not the " + name + "_token of tokenizer_config.json");
+    }
+    return false;
+  }
+
+ private:
+  void read_tokens(std::size_t vocabulary) {
+    if (!part("model").is_object() || !model("vocab").is_object()) fail("'model' has no object 'vocab'");
+    tokens.resize(vocabulary);
+    types.assign(vocabulary, unused);
+    const auto put = [&](const std::string& text, const json& id, token_type type) {
+      if (!id.is_number_unsigned() || id >= vocabulary)
+        fail("'" + text + "' has the id " + id.dump() + ", and the model has " + std::to_string(vocabulary) +
+             " tokens");
+      tokens[id] = text;
+      types[id] = type;
+      ids[text] = id;
+    };
+    const json vocab = model("vocab");
+    for (const auto& [text, id] : vocab.items()) put(text, id, normal);
+    if (flag("byte_fallback"))
+      for (unsigned b = 0; b < 256; ++b)
+        if (const auto found = ids.find(byte_name(b)); found != ids.end()) types[found->second] = byte_token;
+    for (const json& added : tokenizer.value("added_tokens", json::array())) {
+      if (!added.is_object() || !added.value("content", json()).is_string()) fail("'added_tokens' has no 'content'");
+      put(added["content"], added.value("id", json()), added.value("special", json()) == true ? control : user_defined);
+    }
+    if (const json unk = model("unk_token"); unk.is_string() && ids.contains(unk.get<std::string>()))
+      types[ids[unk.get<std::string>()]] = unknown;
+    for (std::size_t i = 0; i < vocabulary; ++i)  // rows of the table that no text has
+      if (types[i] == unused) tokens[i] = "[PAD" + std::to_string(i) + "]";
+  }
+};
+
+std::vector<merge> read_merges(const tokenizer_files& from) {
+  std::vector<merge> all;
+  const json list = from.model("merges");
+  if (!list.is_array()) from.fail("'model' has no list 'merges'");
+  for (const json& m : list) {
+    if (m.is_array() && m.size() == 2 && m[0].is_string() && m[1].is_string()) {
+      all.emplace_back(m[0], m[1]);
+      continue;
+    }
+    const std::string text = m.is_string() ? m.get<std::string>() : "";
+    const auto blank = text.find(' ');
+    if (blank == text.npos) from.fail("'merges': " + m.dump() + " is not a pair");
+    all.emplace_back(text.substr(0, blank), text.substr(blank + 1));
+  }
+  return all;
+}
+
+void set_byte_level(gr::gguf_writer& to, const tokenizer_files& from) {
+  const json normalizer = plain(from.part("normalizer")), parts = parts_of(from.part("pre_tokenizer"));
+  const auto row = std::ranges::find_if(pre_tokenizers, [&](const pre_tokenizer& p) {
+    return normalizer == json::parse(p.normalizer) && parts == json::parse(p.parts) &&
+           from.flag("ignore_merges") == p.ignore_merges;
+  });
+  if (row == pre_tokenizers.end())
+    from.fail("GGUF has no name that is known here for its 'pre_tokenizer', 'normalizer' and 'ignore_merges': " +
+              from.part("pre_tokenizer").dump());
+  to.set("tokenizer.ggml.model", "gpt2");
+  to.set("tokenizer.ggml.pre", row->name);
+  std::vector<std::string> merges;
+  for (const auto& [left, right] : read_merges(from)) {
+    if (left.find(' ') != left.npos || right.find(' ') != right.npos)
+      from.fail("'merges': '" + left + "' and '" + right + "' have a blank, which GGUF cannot hold");
+    merges.push_back(left + " " + right);
+  }
+  to.set("tokenizer.ggml.merges", std::move(merges));
+}
+
+void set_sentence_piece(gr::gguf_writer& to, const tokenizer_files& from) {
+  const json normalizer = plain(from.part("normalizer")), pre = plain(from.part("pre_tokenizer"));
+  const auto row = std::ranges::find_if(blank_rules, [&](const blanks& b) {
+    return normalizer == json::parse(b.normalizer) && pre == json::parse(b.pre_tokenizer);
+  });
+  if (row == blank_rules.end())
+    from.fail("GGUF cannot express its 'normalizer' and 'pre_tokenizer': " + from.part("normalizer").dump() + ", " +
+              from.part("pre_tokenizer").dump());
+  // llama.cpp joins the two tokens first that make the token of the highest score.
+  const std::vector<merge> merges = read_merges(from);
+  std::vector<float> scores(from.tokens.size(), -1e6f);
+  std::set<merge> made;
+  float score = 0;
+  for (const merge& m : merges) {
+    const auto id = from.ids.find(m.first + m.second);
+    if (id == from.ids.end()) from.fail("'merges': '" + m.first + m.second + "' is not a token");
+    if (from.types[id->second] == normal) made.insert(m);
+    if (scores[id->second] == -1e6f) scores[id->second] = score--;
+  }
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    if (from.types[i] != normal) scores[i] = 0;
+  const std::vector<merge> implied = merges_of_scores(from.tokens, scores, from.types);
+  if (made != std::set<merge>(implied.begin(), implied.end()))
+    from.fail(
+        "its merges are not all pairs of tokens that make a token, as SentencePiece's are; GGUF holds such alone");
+  to.set("tokenizer.ggml.model", "llama");
+  to.set("tokenizer.ggml.pre", "default");
+  to.set("tokenizer.ggml.scores", std::move(scores));
+  to.set("tokenizer.ggml.add_space_prefix", row->prefix);
+}
+
+// The text of a chat template; of several, that which is called default.
+std::optional<std::string> chat_template(const fs::path& folder, const json& settings) {
+  if (const fs::path file = folder / "chat_template.jinja"; is_there(file)) return gr::read_text(file);
+  json found = settings.value("chat_template", json());
+  if (found.is_array())
+    for (const json& one : json(found))
+      if (one.is_object() && one.value("name", json()) == "default") found = one.value("template", json());
+  if (found.is_string()) return found.get<std::string>();
+  return {};
+}
+
+}  // namespace
+
+void set_gguf_tokenizer(gr::gguf_writer& to, const fs::path& folder, const json& config, std::size_t vocabulary) {
+  if (!is_there(folder / "tokenizer.json")) {
+    to.set("tokenizer.ggml.model", "none");
+    for (const special& s : specials)
+      if (const json id = config.value(std::string(s.name) + "_token_id", json()); id.is_number_unsigned())
+        to.set(id_key(s), id.get<std::uint32_t>());
+    return;
+  }
+  const tokenizer_files from(folder, config, vocabulary);
+  if (const json type = from.model("type"); type != "BPE" && !type.is_null())
+    from.fail("'model' is " + type.dump() + " where BPE is needed: llama.cpp has no other for these models");
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
+    if (const json found = from.model(key); !found.is_null() && found != "")
+      from.fail("'" + std::string(key) + "' is " + found.dump() + " where null is needed");
+  if (from.flag("byte_fallback")) set_sentence_piece(to, from);
+  else set_byte_level(to, from);
+  to.set("tokenizer.ggml.tokens", from.tokens);
+  to.set("tokenizer.ggml.token_type", from.types);
+  for (const special& s : specials)
+    if (const auto id = from.id_of(s.name)) to.set(id_key(s), static_cast<std::uint32_t>(*id));
+  to.set("tokenizer.ggml.add_bos_token", from.adds("bos", true));
+  to.set("tokenizer.ggml.add_eos_token", from.adds("eos", false));
+  if (const auto text = chat_template(folder, from.settings)) to.set("tokenizer.chat_template", text->c_str());
+}
+
+// ---- From GGUF
+
+void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, const fs::path& folder) {
+  const auto fail = [&](const std::string& what) { throw gr::error(from.path().string() + ": " + what); };
+  const auto key = [](const std::string& name) { return "tokenizer.ggml." + name; };
+  const std::string kind = from.value<std::string>(key("model"), "none");
+  if (kind == "none" || kind == "no_vocab") return;
+  if (kind != "gpt2" && kind != "llama") fail("'tokenizer.ggml.model' is " + kind + " where gpt2 or llama is needed");
+  const auto& tokens = from.list<std::string>(key("tokens"));
+  const auto& types = from.list<std::int32_t>(key("token_type"));
+  if (types.size() != tokens.size())
+    fail("has " + std::to_string(types.size()) + " types of tokens for " + std::to_string(tokens.size()) + " tokens");
+  json vocabulary = json::object();
+  ordered_json added = ordered_json::array();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (types[i] == unused) continue;
+    if (!vocabulary.emplace(tokens[i], i).second) fail("the token '" + tokens[i] + "' occurs twice");
+    if (types[i] != normal && types[i] != byte_token)
+      added.push_back({{"id", i},
+                       {"content", tokens[i]},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", types[i] != user_defined}});
+  }
+  const auto special_id = [&](const special& s) -> std::optional<std::size_t> {
+    const std::string k = id_key(s);
+    if (!from.has_key(k)) return {};
+    const auto id = static_cast<std::size_t>(from.number(k));
+    if (id >= tokens.size()) fail("'" + k + "' is not a token");
+    return id;
+  };
+  ordered_json model{{"type", "BPE"},
+                     {"dropout", nullptr},
+                     {"unk_token", nullptr},
+                     {"fuse_unk", kind == "llama"},
+                     {"byte_fallback", kind == "llama"},
+                     {"ignore_merges", false}};
+  json normalizer, pre, merges = json::array();
+  ordered_json decoder;
+  if (kind == "gpt2") {
+    const auto name = from.value<std::string>(key("pre"), "default");
+    const auto row = std::ranges::find_if(pre_tokenizers, [&](const pre_tokenizer& p) { return name == p.name; });
+    if (row == pre_tokenizers.end()) fail("'tokenizer.ggml.pre' is " + name + ", whose rules are not known here");
+    normalizer = json::parse(row->normalizer);
+    json parts = json::parse(row->parts);
+    parts.back()["trim_offsets"] = true;  // a ByteLevel must say it
+    pre = parts.size() == 1 ? parts.front() : json{{"type", "Sequence"}, {"pretokenizers", parts}};
+    model["ignore_merges"] = row->ignore_merges;
+    for (const std::string& m : from.list<std::string>(key("merges"))) {
+      const auto blank = m.find(' ', 1);
+      if (blank == m.npos) fail("'tokenizer.ggml.merges': '" + m + "' is not a pair");
+      merges.push_back({m.substr(0, blank), m.substr(blank + 1)});
+    }
+    decoder = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+  } else {
+    const auto& scores = from.list<float>(key("scores"));
+    if (scores.size() != tokens.size())
+      fail("has " + std::to_string(scores.size()) + " scores for " + std::to_string(tokens.size()) + " tokens");
+    const bool prefix = from.value<bool>(key("add_space_prefix"), true);
+    const auto row = std::ranges::find(blank_rules, prefix, &blanks::prefix);
+    normalizer = json::parse(row->normalizer);
+    pre = json::parse(row->pre_tokenizer);
+    for (const auto& [left, right] : merges_of_scores(tokens, scores, types)) merges.push_back({left, right});
+    if (const auto id = special_id(specials[2])) model["unk_token"] = tokens[*id];
+    ordered_json steps{{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                       {{"type", "ByteFallback"}},
+                       {{"type", "Fuse"}}};
+    if (prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    decoder = {{"type", "Sequence"}, {"decoders", steps}};
+  }
+  model["vocab"] = std::move(vocabulary);
+  model["merges"] = std::move(merges);
+  ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                        {"clean_up_tokenization_spaces", false},
+                        {"model_max_length", context}};
+  for (const special& s : specials)
+    if (const auto id = special_id(s)) settings[std::string(s.name) + "_token"] = tokens[*id];
+  if (from.has_key("tokenizer.chat_template"))
+    settings["chat_template"] = from.value<std::string>("tokenizer.chat_template");
+
+  // What is put around a text.
+  ordered_json post, single = ordered_json::array(), used = ordered_json::object();
+  const auto add = [&](const special& s, const char* flag, bool otherwise) {
+    const auto id = special_id(s);
+    if (!from.value<bool>(key(flag), otherwise) || !id) return;
+    single.push_back({{"SpecialToken", {{"id", tokens[*id]}, {"type_id", 0}}}});
+    used[tokens[*id]] = {{"id", tokens[*id]}, {"ids", {*id}}, {"tokens", {tokens[*id]}}};
+  };
+  add(specials[0], "add_bos_token", kind == "llama");
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  add(specials[1], "add_eos_token", false);
+  if (single.size() > 1) {
+    ordered_json pair = single;
+    for (ordered_json part : single) {
+      (part.contains("Sequence") ? part["Sequence"] : part["SpecialToken"])["type_id"] = 1;
+      if (part.contains("Sequence")) part["Sequence"]["id"] = "B";
+      pair.push_back(part);
+    }
+    post = {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", used}};
+  }
+  const ordered_json tokenizer{{"version", "1.0"},       {"truncation", nullptr},    {"padding", nullptr},
+                               {"added_tokens", added},  {"normalizer", normalizer}, {"pre_tokenizer", pre},
+                               {"post_processor", post}, {"decoder", decoder},       {"model", model}};
+  gr::write_file_atomically(folder / "tokenizer.json", tokenizer.dump(1) + "\n");
+  gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+}
+
+}  // namespace gpt
