@@ -52,6 +52,14 @@ TEST_CASE_FIXTURE(in_a_folder, "a BPE is learned, written, read and used") {
   // [/train]
   CHECK(tokenizer.vocabulary() == 500);
   {
+    // [train-kinds]
+    gr::tokenizer_trainer trainer({.kind = gr::tokenizer_kind::unigram, .vocabulary = 500});
+    trainer.count(book.text());  // and of more texts
+    gr::write_tokenizer_json("unigram.json", trainer.train());
+    // [/train-kinds]
+    CHECK(gr::read_tokenizer_json("unigram.json").vocabulary() <= 500);
+  }
+  {
     // [encode]
     const gr::tokenizer there = gr::read_tokenizer_json("tokenizer.json");
     const std::vector<std::int32_t> ids = there.encode("Hello <|endoftext|>");
