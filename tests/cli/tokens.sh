@@ -126,7 +126,8 @@ writes_nothing 2 '--train: bpe: a vocabulary has from 257 to 16777216 tokens .* 
   "$tokens" --data text --out new --train 256
 writes_nothing 2 '--train must be a whole number from 1 to 16777216, not 0' "$tokens" --data text --out new --train 0
 writes_nothing 2 '--kind is for --train N' "$tokens" --data text --out new --kind unigram
-writes_nothing 2 '--kind must be bpe, wordpiece or unigram, not bert' "$tokens" --data text --out new --train 90 --kind bert
+writes_nothing 2 '--kind must be bpe, wordpiece or unigram, not bert' \
+  "$tokens" --data text --out new --train 90 --kind bert
 writes_nothing 2 'give one of them' "$tokens" --data text --out new --train 300 --tokenizer learned/tokenizer.json
 writes_nothing 2 '--characters: a BPE starts from bytes' "$tokens" --data text --out new --train 300 --characters 9
 writes_nothing 2 '--lowercase is for --kind wordpiece' "$tokens" --data text --out new --train 300 --no-lowercase

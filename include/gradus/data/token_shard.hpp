@@ -15,8 +15,8 @@
 
 namespace gradus {
 
-/// The layout of a file of little-endian tokens. A header has 256 int32: a magic number, a version, the number of tokens,
-/// zeros.
+/// The layout of a file of little-endian tokens. A header has 256 int32: a magic number, a version, the number of
+/// tokens, zeros.
 enum class shard_layout {
   nanogpt,   ///< only tokens, of 16 bits
   llm_c,     ///< a header (20240520, version 1), then tokens of 16 bits

@@ -26,8 +26,8 @@ struct merge_training {
 };
 
 /// Merges the most frequent pair of neighbours, and of equally frequent ones that with the smaller left, then right id,
-/// until the vocabulary is full or no pair is frequent enough. Appends to `tokens` what the pairs become. The merges, in
-/// the order in which they are applied.
+/// until the vocabulary is full or no pair is frequent enough. Appends to `tokens` what the pairs become. The merges,
+/// in the order in which they are applied.
 std::vector<std::array<std::string, 2>> learn_merges(std::vector<symbol_word> words, std::vector<std::string>& tokens,
                                                      const merge_training& options);
 

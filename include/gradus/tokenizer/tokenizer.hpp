@@ -55,7 +55,8 @@ struct model_input {
 
 /// Encodes texts and decodes tokens as Hugging Face's tokenizers do with the same parts.
 ///
-/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; tokenizer_trainer.hpp learns one from text.
+/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; tokenizer_trainer.hpp learns one from
+/// text.
 class tokenizer {
  public:
   using token = std::int32_t;
@@ -87,8 +88,8 @@ class tokenizer {
   /// use a token_encoder.
   std::vector<token> encode(std::string_view text, encode_options options = {}) const;
 
-  /// Calls `sink` for each word of a text: what normalizers and pre-tokenizers make of it. Added tokens are ordinary text
-  /// here, and the words of a byte-level tokenizer are bytes.
+  /// Calls `sink` for each word of a text: what normalizers and pre-tokenizers make of it. Added tokens are ordinary
+  /// text here, and the words of a byte-level tokenizer are bytes.
   void split(std::string_view text, broken_utf8 broken, const std::function<void(std::string_view)>& sink) const;
 
   /// A text with its special tokens, cut at its end to `max_length` ids. Throws gradus::error if those alone are more.

@@ -44,9 +44,11 @@ struct tokenizer_training {
 /// Learns a tokenizer: counts the words of texts as the tokenizer will split them, then chooses their parts. Call
 /// `count()` for each text, then `train()`.
 ///
-/// - bpe starts from the 256 bytes and merges the most frequent pair of neighbours until the vocabulary is full (Sennrich
+/// - bpe starts from the 256 bytes and merges the most frequent pair of neighbours until the vocabulary is full
+/// (Sennrich
 ///   et al. 2016). Tokens are numbered as GPT-2's: bytes, merges in their order, special tokens.
-/// - wordpiece does so from characters, of which those that continue a word have "##" before them; its tokens come after
+/// - wordpiece does so from characters, of which those that continue a word have "##" before them; its tokens come
+/// after
 ///   the special ones. Like Hugging Face's WordPieceTrainer, it is a BPE, of which only the vocabulary is used.
 /// - unigram chooses the parts of words with which the texts are most probable (Kudo 2018); its tokens come after the
 ///   special ones, most probable first. A text ends with `</s>`.

@@ -178,8 +178,8 @@ TEST_CASE("texts are as probable by a unigram model as by that of Hugging Face's
     for (const token id : trained.encode(of)) all += pieces[static_cast<std::size_t>(id)].second - std::log(sum);
     return all;
   };
-  // Theirs are UnigramTrainer's of tokenizers 0.23.3, of the most probable spellings, with the same options. It counts a
-  // word once when it chooses candidates, which suits words that the text does not have.
+  // Theirs are UnigramTrainer's of tokenizers 0.23.3, of the most probable spellings, with the same options. It counts
+  // a word once when it chooses candidates, which suits words that the text does not have.
   CHECK(logarithm(text) > -35759.8);
   CHECK(logarithm(unseen) > -11844.3 * 1.03);
 }
