@@ -30,7 +30,7 @@ struct tokenizer_training {
   tokenizer_kind kind = tokenizer_kind::bpe;
   std::size_t vocabulary = 4096;    ///< all tokens, special ones among them
   std::uint64_t min_frequency = 2;  ///< rarer pairs are not merged; unigram: rarer parts of words are no candidates
-  /// Empty: those of the kind. bpe: `<|endoftext|>`. wordpiece: `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]`, of which
+  /// Empty: what the kind has. bpe: `<|endoftext|>`. wordpiece: `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]`, `[MASK]`, of which
   /// the second to fourth are needed. unigram: `<pad>`, `</s>`, `<unk>`, of which the last two are needed.
   std::vector<std::string> special_tokens = {};
   /// wordpiece and unigram: the most characters that are tokens, the most frequent ones; 0: all. Texts with others have
@@ -53,8 +53,8 @@ struct tokenizer_training {
 /// - unigram chooses the parts of words with which the texts are most probable (Kudo 2018); its tokens come after the
 ///   special ones, most probable first. A text ends with `</s>`.
 ///
-/// Deterministic. The merges are those of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet, and the
-/// vocabulary that of its WordPieceTrainer but for ties, which it breaks at random (tokenizers 0.23).
+/// Deterministic. Gives the merges of Hugging Face's BpeTrainer with the 256 bytes as initial alphabet, and the
+/// vocabulary of its WordPieceTrainer but for ties, which it breaks at random (tokenizers 0.23).
 class tokenizer_trainer {
  public:
   using token = tokenizer::token;

@@ -236,7 +236,7 @@ class piece_trainer {
     rebuild();
   }
 
-  /// Keeps all characters, and of the others those of the highest values, `count` pieces in all.
+  /// Keeps all characters, and of the other pieces the ones with the highest values, `count` pieces in all.
   template <class Value>
   void keep_best(std::size_t count, const Value& value) {
     std::vector<std::size_t> order(pieces_.size());
