@@ -121,7 +121,7 @@ inline void keep_frequent_characters(std::vector<counted_word>& words, std::size
   for (const auto& [character, count] : std::span(all).subspan(most)) rare.insert(character);
   std::erase_if(words, [&](const counted_word& word) {
     bool has_rare = false;
-    unicode::for_each_character(word.first, [&](char32_t, std::string_view c) { has_rare |= rare.contains(c); });
+    unicode::for_each_character(word.text, [&](char32_t, std::string_view c) { has_rare |= rare.contains(c); });
     return has_rare;
   });
 }
@@ -142,9 +142,9 @@ inline learned_tokens learn_bpe(const std::vector<counted_word>& words, const me
     bytes[static_cast<std::size_t>(byte_of_character(unicode::read_utf8(tokens[id], 0).value))] =
         static_cast<std::int32_t>(id);
   std::vector<symbol_word> all;
-  for (const auto& [text, count] : words) {
-    all.push_back({{}, static_cast<std::int64_t>(count)});
-    for (const char c : text) all.back().symbols.push_back(bytes[static_cast<unsigned char>(c)]);
+  for (const counted_word& word : words) {
+    all.push_back({{}, static_cast<std::int64_t>(word.count)});
+    for (const char c : word.text) all.back().symbols.push_back(bytes[static_cast<unsigned char>(c)]);
   }
   learned_tokens learned;
   learned.merges = learn_merges(std::move(all), tokens, options);
@@ -157,10 +157,10 @@ inline learned_tokens learn_bpe(const std::vector<counted_word>& words, const me
 inline learned_tokens learn_wordpiece(const std::vector<counted_word>& words, merge_training options,
                                       std::size_t special) {
   std::set<std::string_view> first, continuing;
-  for (const auto& [text, count] : words)
-    unicode::for_each_character(text, [&](char32_t, std::string_view c) {
+  for (const counted_word& word : words)
+    unicode::for_each_character(word.text, [&](char32_t, std::string_view c) {
       first.insert(c);
-      if (c.data() != text.data()) continuing.insert(c);
+      if (c.data() != word.text.data()) continuing.insert(c);
     });
   std::vector<std::string> tokens(first.begin(), first.end());
   for (const std::string_view c : continuing) tokens.push_back(std::string(continues_word).append(c));
@@ -168,10 +168,10 @@ inline learned_tokens learn_wordpiece(const std::vector<counted_word>& words, me
   std::unordered_map<std::string_view, std::int32_t> ids;
   for (std::size_t id = 0; id < tokens.size(); ++id) ids.emplace(tokens[id], static_cast<std::int32_t>(id));
   std::vector<symbol_word> all;
-  for (const auto& [text, count] : words) {
-    all.push_back({{}, static_cast<std::int64_t>(count)});
-    unicode::for_each_character(text, [&](char32_t, std::string_view c) {
-      const std::string spelled = std::string(c.data() == text.data() ? "" : continues_word).append(c);
+  for (const counted_word& word : words) {
+    all.push_back({{}, static_cast<std::int64_t>(word.count)});
+    unicode::for_each_character(word.text, [&](char32_t, std::string_view c) {
+      const std::string spelled = std::string(c.data() == word.text.data() ? "" : continues_word).append(c);
       all.back().symbols.push_back(ids.at(spelled));
     });
   }
@@ -204,8 +204,9 @@ GRADUS_IMPL void tokenizer_trainer::count(std::string_view text) {
 }
 
 GRADUS_IMPL tokenizer tokenizer_trainer::train() const {
-  std::vector<detail::counted_word> words(counts_.begin(), counts_.end());
-  std::ranges::sort(words);
+  std::vector<detail::counted_word> words;
+  for (const auto& [text, count] : counts_) words.push_back({text, count});
+  std::ranges::sort(words, {}, &detail::counted_word::text);
   if (options_.characters > 0 && options_.kind != tokenizer_kind::bpe)
     detail::keep_frequent_characters(words, options_.characters);
   const std::size_t special = options_.special_tokens.size();

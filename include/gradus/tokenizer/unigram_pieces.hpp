@@ -14,7 +14,10 @@
 namespace gradus::detail {
 
 /// A word of UTF-8, and how often it occurs.
-using counted_word = std::pair<std::string, std::uint64_t>;
+struct counted_word {
+  std::string text;
+  std::uint64_t count;
+};
 
 /// How often each character occurs in words.
 std::map<std::string, std::uint64_t, std::less<>> count_characters(const std::vector<counted_word>& words);

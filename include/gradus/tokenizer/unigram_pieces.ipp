@@ -27,12 +27,13 @@ class frequent_parts {
 
   explicit frequent_parts(const std::vector<counted_word>& words) {
     std::vector<std::size_t> starts;
-    for (const auto& [word, count] : words) {
+    for (const counted_word& word : words) {
       starts.clear();
-      for (std::size_t at = 0; at < word.size(); at += unicode::read_utf8(word, at).bytes) starts.push_back(at);
+      for (std::size_t at = 0; at < word.text.size(); at += unicode::read_utf8(word.text, at).bytes)
+        starts.push_back(at);
       for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-        const std::size_t end = i + longest < starts.size() ? starts[i + longest] : word.size();
-        ends_.push_back({std::string_view(word).substr(starts[i], end - starts[i]), count});
+        const std::size_t end = i + longest < starts.size() ? starts[i + longest] : word.text.size();
+        ends_.push_back({std::string_view(word.text).substr(starts[i], end - starts[i]), word.count});
       }
     }
     std::ranges::sort(ends_, {}, &part::text);
@@ -165,16 +166,16 @@ class piece_trainer {
       sum = low < high - 50 ? high : high + std::log1p(std::exp(low - high));
     };
     std::vector<double> counts(pieces_.size()), before, after;
-    for (const auto& [word, count] : words_) {
-      const std::vector<edge>& edges = edges_of(word);
-      before.assign(word.size() + 1, nothing);
-      after.assign(word.size() + 1, nothing);
+    for (const counted_word& word : words_) {
+      const std::vector<edge>& edges = edges_of(word.text);
+      before.assign(word.text.size() + 1, nothing);
+      after.assign(word.text.size() + 1, nothing);
       before.front() = after.back() = 0;
       for (const edge& e : edges) add(before[e.end], before[e.begin] + pieces_[e.id].score);
       for (auto e = edges.rbegin(); e != edges.rend(); ++e) add(after[e->begin], pieces_[e->id].score + after[e->end]);
       for (const edge& e : edges)
-        counts[e.id] +=
-            static_cast<double>(count) * std::exp(before[e.begin] + pieces_[e.id].score + after[e.end] - before.back());
+        counts[e.id] += static_cast<double>(word.count) *
+                        std::exp(before[e.begin] + pieces_[e.id].score + after[e.end] - before.back());
     }
     return counts;
   }
@@ -218,8 +219,9 @@ class piece_trainer {
   /// probability, if best spellings counted alone and the best spelling of a piece by others took its place in them.
   void prune(std::size_t least) {
     std::vector<double> counts(pieces_.size()), losses(pieces_.size());
-    for (const auto& [word, count] : words_)
-      for (const std::size_t id : best_spelling(word, pieces_.size())) counts[id] += static_cast<double>(count);
+    for (const counted_word& word : words_)
+      for (const std::size_t id : best_spelling(word.text, pieces_.size()))
+        counts[id] += static_cast<double>(word.count);
     const double all = std::accumulate(counts.begin(), counts.end(), 0.0);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if (pieces_[i].character || counts[i] == 0) continue;
@@ -262,11 +264,11 @@ class piece_trainer {
 
 GRADUS_IMPL std::map<std::string, std::uint64_t, std::less<>> count_characters(const std::vector<counted_word>& words) {
   std::map<std::string, std::uint64_t, std::less<>> counts;
-  for (const auto& [word, count] : words)
-    unicode::for_each_character(word, [&](char32_t, std::string_view c) {
+  for (const counted_word& word : words)
+    unicode::for_each_character(word.text, [&](char32_t, std::string_view c) {
       const auto place = counts.find(c);
-      if (place != counts.end()) place->second += count;
-      else counts.emplace(c, count);
+      if (place != counts.end()) place->second += word.count;
+      else counts.emplace(c, word.count);
     });
   return counts;
 }

@@ -94,8 +94,8 @@ TEST_CASE("a tokenizer encodes the texts, with its separator between them") {
   CHECK_FALSE(data.bytes());
   REQUIRE(data.tokenizer() != nullptr);
   CHECK(data.vocabulary() == tokenizer.vocabulary());
-  CHECK(tokenizer.decode(std::vector<std::uint16_t>(expected.end() - 3, expected.end())) ==
-        data.tokenizer()->decode(std::vector<std::uint16_t>(expected.end() - 3, expected.end())));
+  CHECK(tokenizer.decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())) ==
+        data.tokenizer()->decode(std::vector<std::int32_t>(expected.end() - 3, expected.end())));
 }
 
 TEST_CASE("each text begins with the tokenizer's token for that") {
