@@ -24,7 +24,7 @@ import transformers
 from fixtures import by_rank
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEPS, EVERY, BATCH, LENGTH, RATE, WARMUP = 200, 50, 16, 64, 1e-4, 0.1
+STEPS, EVERY, BATCH, LENGTH, RATE, WARMUP = 100, 50, 16, 64, 1e-4, 0.1
 
 
 def verses():
