@@ -302,7 +302,7 @@ GRADUS_IMPL const gguf_entry& gguf_file::entry(std::string_view name) const {
 GRADUS_IMPL std::vector<float> gguf_file::read_floats(std::string_view name, std::span<const std::size_t> shape) const {
   const gguf_entry& e = entry(name);
   if (!std::ranges::equal(e.shape, shape))
-    fail("'" + std::string(name) + "' has the shape " + detail::shape_text(e.shape) + " where " +
+    fail(std::string("'").append(name) + "' has the shape " + detail::shape_text(e.shape) + " where " +
          detail::shape_text(shape) + " is needed");
   const detail::gguf_type& type = detail::gguf_type_named(e.dtype);
   const std::size_t blocks = e.bytes / type.bytes;

@@ -7,6 +7,7 @@
 #include <gradus/data/dataset.hpp>
 #include <gradus/data/labelled_texts.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/text_tokenizer.hpp>
 #include <string>
 #include <utility>
 #include <vector>
