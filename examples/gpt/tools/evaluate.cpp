@@ -8,6 +8,7 @@
 
 #include <gradus/cpu/processors.hpp>
 #include <gradus/data/dataset.hpp>
+#include <gradus/io/text_file.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../model_file.hpp"
