@@ -22,7 +22,7 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
        number(
            "validation", o.files.validation_share, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
            "share of the data, from its end, for validation"),
-       text("tokenizer", o.files.tokenizer, "tokenizer.json of WordPiece (default: that of --init)"),
+       text("tokenizer", o.files.tokenizer, "tokenizer.json, such as that of a BERT (default: that of --init)"),
        on_off("dummy", o.dummy, "train on 512 sequences of random tokens with random labels"),
        choice("task", o.task, {"classes", "regression", "cosine", "contrastive"},
               "classes (default), regression (labels are numbers), or sentence embeddings: cosine (labels are the "
@@ -112,7 +112,7 @@ bool command_line::read(int argc, char** argv) {
     throw gr::bad_flag("--data is required: name a file of labelled texts, or give --dummy");
   if (o.files.tokenizer.empty() && !o.init.empty()) o.files.tokenizer = o.init + "/tokenizer.json";
   if (o.files.tokenizer.empty() && !o.files.data.empty())
-    throw gr::bad_flag("--tokenizer is required: name a tokenizer.json of WordPiece");
+    throw gr::bad_flag("--tokenizer is required: name a tokenizer.json");
   gr::check_flag(o.gpu == 0, "--device", "cpu or cuda, without a number: a BERT trains on the first GPU", o.gpu);
   const gpt::pace saves = gpt::read_pace(save_every_);
   o.save_seconds = saves.seconds;
