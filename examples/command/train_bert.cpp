@@ -114,9 +114,9 @@ int train_bert(int argc, char** argv, const surroundings& here) {
   const int labels = !classes ? 1 : o.files.data.empty() ? 2 : count_labels(o.files.data);
   const bert::family_facts& family =
       *std::ranges::find(bert::families, o.family, [](const auto& f) { return std::string_view(f.flag); });
-  line.flags.set_defaults("segments=" + std::to_string(family.segments) +
-                          " first-position=" + std::to_string(family.first_position) +
-                          " embedding=" + std::to_string(family.embedding) + " norm-epsilon=" + text_of(family.epsilon));
+  line.flags.set_defaults(
+      "segments=" + std::to_string(family.segments) + " first-position=" + std::to_string(family.first_position) +
+      " embedding=" + std::to_string(family.embedding) + " norm-epsilon=" + text_of(family.epsilon));
   line.flags.set_defaults("hidden=" + std::to_string(4 * o.width) + " labels=" + std::to_string(labels) +
                           " positions=512 vocabulary=30522 length=128 batch=16 precision=" + o.precision +
                           " optimizer=" + o.optimizer + " device=" + o.device);
