@@ -156,7 +156,7 @@ def compare(case, work):
                     ROOT / "tests/parity/llama_family/compare.cpp", "-o", program, "-pthread"], check=True)
     said = subprocess.run([program, folder, out], check=True, capture_output=True, text=True).stdout.split()
     whole, half, alike, losses = float(said[0]), float(said[1]), int(said[2]), float(said[3])
-    ours = load_file(out / "gradients.safetensors")
+    ours = load_file(out / "model.safetensors")
     assert ours.keys() == gradients.keys(), ours.keys() ^ gradients.keys()
     largest = max(g.abs().max() for g in gradients.values())
     gradient = max(((ours[name] - g).abs().max() / largest).item() for name, g in gradients.items())

@@ -65,8 +65,8 @@ void check(const char* name) {
   gradus_test::family_member<C> model(recorded / name);
   CHECK(model.logits_differ() < 1e-4);
   CHECK(model.greedy_tokens_alike() == C.context - 5);  // from the cache
-  model.write_gradients(place.path / "gradients.safetensors");
-  check_gradients(model.recorded, place.path / "gradients.safetensors");
+  model.write_gradients(place.path);
+  check_gradients(model.recorded, place.path / "model.safetensors");
   // A folder that is written describes the same model, and has the same tensors.
   save_huggingface(model.net, place.path);
   const fs::path ours = place.path / "config.json";

@@ -1,5 +1,5 @@
 // compare FOLDER WORK: prints how far a model of the sizes FAMILY_MEMBER is from transformers' in FOLDER, and writes
-// WORK/gradients.safetensors and the folder WORK/exported. For ../compare_llama_family.py, which compiles it.
+// WORK/model.safetensors, of its gradients, and the folder WORK/exported. For ../compare_llama_family.py, which compiles it.
 #include <cstdio>
 #include <filesystem>
 
@@ -15,7 +15,7 @@ int main(int, char** argv) try {
   save_huggingface(whole.net, work / "exported");
   std::printf("%.3g %.3g %zu %.3g\n", whole.logits_differ(), half.logits_differ(), whole.greedy_tokens_alike(),
               whole.losses_differ(folder));
-  whole.write_gradients(work / "gradients.safetensors");
+  whole.write_gradients(work);
   return 0;
 } catch (const gradus::error& e) {
   std::fprintf(stderr, "compare: %s\n", e.what());

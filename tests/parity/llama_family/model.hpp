@@ -52,8 +52,8 @@ struct family_member {
       }
     return worst;
   }
-  // Writes the gradients of the loss of the first tokens, as a folder has its tensors.
-  void write_gradients(const std::filesystem::path& file) {
+  // Writes the gradients of the loss of the first tokens as the tensors of a folder, which must be there.
+  void write_gradients(const std::filesystem::path& folder) {
     const auto tokens = recorded.template read<std::int32_t>("tokens");
     const auto targets = recorded.template read<std::int32_t>("targets");
     gr::tape tape{ctx};
@@ -68,7 +68,7 @@ struct family_member {
     gr::for_each_param(gradients, [&]<class P>(std::string_view, P& p) {
       p.set(gr::from_host<float, typename P::shape>(ctx, values[i++].data()));
     });
-    gpt::write_huggingface(gradients, file, [](std::string_view name) {
+    gpt::write_huggingface_tensors(gradients, folder, [](std::string_view name) {
       auto place = llama::huggingface_place<C>(name);
       place.added = 0;
       return place;
