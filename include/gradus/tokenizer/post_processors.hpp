@@ -62,7 +62,7 @@ struct bert {
   }
 };
 
-/// <s> A </s> and <s> A </s></s> B </s>, all in segment 0.
+/// `<s> A </s>` and `<s> A </s></s> B </s>`, all in segment 0.
 struct roberta {
   marked sep{"</s>", 2}, cls{"<s>", 0};
   bool trim_offsets = true, add_prefix_space = true;  ///< change no token
