@@ -153,6 +153,7 @@ def compare(case, work):
     config = transformers.AutoConfig.from_pretrained(folder)
     subprocess.run(["ccache", "g++", "-std=c++20", "-Og", "-g0", "-march=native", f"-I{ROOT}/include",
                     f"-I{ROOT}/examples", f"-I{ROOT}/tests", f"-DFAMILY_MEMBER={sizes_in_cpp(config)}",
+                    *(ROOT / "examples/gpt/tools" / name for name in ("gguf.cpp", "gguf_tokenizer.cpp")),
                     ROOT / "tests/parity/llama_family/compare.cpp", "-o", program, "-pthread"], check=True)
     said = subprocess.run([program, folder, out], check=True, capture_output=True, text=True).stdout.split()
     whole, half, alike, losses = float(said[0]), float(said[1]), int(said[2]), float(said[3])
