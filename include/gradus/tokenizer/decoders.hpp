@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../core/config.hpp"
+#include "normalizers.hpp"
 #include "pre_tokenizers.hpp"
-#include "text_pattern.hpp"
 
 // Each part rewrites a list of texts: first those of the tokens, at last those that make the result when joined. With
 // `raw`, bytes that are no characters stay as they are, so that the text can go on with the bytes that they lack.
@@ -16,16 +16,8 @@ namespace gradus::decoders {
 
 using texts = std::vector<std::string>;
 
-/// Bytes of the characters that stand for them.
-struct byte_level {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;  ///< change nothing
-
-  static constexpr const char* type = "ByteLevel";
-  static void fields(auto& of, const auto& f) {
-    f("add_prefix_space", of.add_prefix_space);
-    f("trim_offsets", of.trim_offsets);
-    f("use_regex", of.use_regex);
-  }
+/// Bytes of the characters that stand for them; its entries change nothing.
+struct byte_level : byte_level_fields {
   void operator()(texts& all, bool raw) const;
 };
 
@@ -44,17 +36,7 @@ struct word_piece {
 };
 
 /// A space for each `replacement`, but none at the start of the text.
-struct metaspace {
-  char32_t replacement = U'\u2581';
-  gradus::prepend_scheme prepend_scheme = gradus::prepend_scheme::always;
-  bool split_words = true;  ///< changes nothing
-
-  static constexpr const char* type = "Metaspace";
-  static void fields(auto& of, const auto& f) {
-    f("replacement", of.replacement);
-    f("prepend_scheme", of.prepend_scheme);
-    f("split", of.split_words);
-  }
+struct metaspace : metaspace_fields {
   void operator()(texts& all, bool raw) const;
 };
 
@@ -96,17 +78,7 @@ struct strip {
 };
 
 /// Replaces each match of a pattern.
-struct replace {
-  text_pattern pattern;
-  std::string content;
-
-  static constexpr const char* type = "Replace";
-  static void fields(auto& of, const auto& f) {
-    f.needed("pattern", of.pattern);
-    f("content", of.content);
-  }
-  /// As normalizers::replace.
-  void prepare() const;
+struct replace : normalizers::replace {
   void operator()(texts& all, bool raw) const;
 };
 

@@ -119,11 +119,8 @@ GRADUS_IMPL void strip::operator()(texts& all, bool) const {
   }
 }
 
-GRADUS_IMPL void replace::prepare() const { normalizers::replace{pattern, content}.prepare(); }
-
 GRADUS_IMPL void replace::operator()(texts& all, bool) const {
-  const normalizers::replace by{pattern, content};
-  for (std::string& text : all) by(text);
+  for (std::string& text : all) normalizers::replace::operator()(text);
 }
 
 }  // namespace gradus::decoders

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "pre_tokenizers.hpp"
 
 namespace gradus {
 
@@ -77,16 +78,7 @@ struct roberta {
 };
 
 /// Nothing: it changes no token.
-struct byte_level {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
-
-  static constexpr const char* type = "ByteLevel";
-  static void fields(auto& of, const auto& f) {
-    f("add_prefix_space", of.add_prefix_space);
-    f("trim_offsets", of.trim_offsets);
-    f("use_regex", of.use_regex);
-  }
-};
+struct byte_level : byte_level_fields {};
 
 using any = std::variant<template_processing, bert, roberta, byte_level>;
 

@@ -114,6 +114,32 @@ void split_at(split_behavior how, text_piece piece, const text_pattern& pattern,
 
 }  // namespace detail
 
+/// The entries of a ByteLevel, wherever one stands; what each of them changes there is said there.
+struct byte_level_fields {
+  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
+
+  static constexpr const char* type = "ByteLevel";
+  static void fields(auto& of, const auto& f) {
+    f("add_prefix_space", of.add_prefix_space);
+    f("trim_offsets", of.trim_offsets);
+    f("use_regex", of.use_regex);
+  }
+};
+
+/// The entries of a Metaspace, before and after the model.
+struct metaspace_fields {
+  char32_t replacement = U'\u2581';
+  gradus::prepend_scheme prepend_scheme = gradus::prepend_scheme::always;
+  bool split_words = true;
+
+  static constexpr const char* type = "Metaspace";
+  static void fields(auto& of, const auto& f) {
+    f("replacement", of.replacement);
+    f("prepend_scheme", of.prepend_scheme);
+    f("split", of.split_words);
+  }
+};
+
 // Each `split(piece, sink)` calls sink(text_piece) for the parts of a piece, in order.
 namespace pre_tokenizers {
 
@@ -132,15 +158,7 @@ struct bert {
 };
 
 /// By GPT-2's pattern, if `use_regex`. After it, a text consists of the characters that stand for its bytes.
-struct byte_level {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
-
-  static constexpr const char* type = "ByteLevel";
-  static void fields(auto& of, const auto& f) {
-    f("add_prefix_space", of.add_prefix_space);
-    f("trim_offsets", of.trim_offsets);
-    f("use_regex", of.use_regex);
-  }
+struct byte_level : byte_level_fields {
   template <class Sink>
   void split(text_piece piece, const Sink& sink) const {
     std::string with_space;
@@ -159,17 +177,7 @@ struct byte_level {
 };
 
 /// Writes a character for each space, and splits before it.
-struct metaspace {
-  char32_t replacement = U'\u2581';
-  gradus::prepend_scheme prepend_scheme = gradus::prepend_scheme::always;
-  bool split_words = true;
-
-  static constexpr const char* type = "Metaspace";
-  static void fields(auto& of, const auto& f) {
-    f("replacement", of.replacement);
-    f("prepend_scheme", of.prepend_scheme);
-    f("split", of.split_words);
-  }
+struct metaspace : metaspace_fields {
   template <class Sink>
   void split(text_piece piece, const Sink& sink) const {
     const std::string mark = unicode::to_utf8(replacement);

@@ -31,9 +31,9 @@ GRADUS_IMPL void pre_tokenizers::pattern_split::prepare() const {
 }
 
 GRADUS_IMPL std::vector<pre_tokenizers::any> pre_tokenizers::byte_level_by(word_pattern pattern) {
-  if (pattern == word_pattern::gpt2) return {byte_level{.add_prefix_space = false}};
+  if (pattern == word_pattern::gpt2) return {byte_level{{.add_prefix_space = false}}};
   return {pattern_split{text_pattern(std::string(word_patterns[static_cast<std::size_t>(pattern)]), true)},
-          byte_level{.add_prefix_space = false, .use_regex = false}};
+          byte_level{{.add_prefix_space = false, .use_regex = false}}};
 }
 
 }  // namespace gradus

@@ -351,6 +351,11 @@ class tokenizer_json_reader {
     if (!file.is_object()) throw error("is not a tokenizer.json: it is not a JSON object");
     if (!file.contains("model") || !file["model"].is_object())
       throw error("is not a tokenizer.json: it has no object 'model'");
+    const std::string known =
+        " version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model ";
+    for (const auto& [key, value] : file.items())
+      if (known.find(" " + key + " ") == known.npos)
+        throw error("it has " + token_table::shown(key) + ", which is not known");
     if (file.contains("version") && file["version"] != "1.0")
       throw error("its version is " + file["version"].dump() + "; 1.0 is read");
     tokenizer_parts parts;

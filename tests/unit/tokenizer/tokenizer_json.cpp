@@ -77,6 +77,7 @@ TEST_CASE("a part or an option that is not known is refused by its name") {
       "pre_tokenizer Punctuation.behavior is \"Other\", which is not known");
   refused([](json& f) { f["pre_tokenizer"] = {{"type", "Sequence"}}; }, "a Sequence without a list 'pretokenizers'");
   refused([](json& f) { f["added_tokens"][0]["other"] = true; }, "added token 1 has \"other\"");
+  refused([](json& f) { f["decoders"] = json::array(); }, "it has \"decoders\", which is not known");
   refused([](json& f) { f["version"] = "2.0"; }, "its version is \"2.0\"; 1.0 is read");
   refused(
       [](json& f) {
@@ -170,7 +171,9 @@ TEST_CASE("a tokenizer.json that was cut short or changed is read or refused, an
     for (int i = 0; i < round % 4 && !text.empty(); ++i) text[random() % text.size()] = static_cast<char>(random());
     try {
       const auto read = gradus::parse_tokenizer_json(text);
-      CHECK(read.decode(read.encode("abc")) == "abc");
+      const auto again = gradus::parse_tokenizer_json(gradus::tokenizer_json(read));
+      CHECK(again.encode("abc <|endoftext|>") == read.encode("abc <|endoftext|>"));
+      CHECK(gradus::tokenizer_json(again) == gradus::tokenizer_json(read));
     } catch (const gradus::error& e) { CHECK(std::string(e.what()).find('\n') == std::string::npos); }
   }
 }
