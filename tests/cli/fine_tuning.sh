@@ -83,7 +83,8 @@ refuses 1 '^gpt_train: --init: empty: has neither config.json, .*, nor model.saf
 refuses 1 'text: .*not a safetensors file' "${quick[@]}" --init text --data other
 refuses 1 'theirs/model.safetensors: no model of this program: it names no layers' \
   "${quick[@]}" --init theirs/model.safetensors --data other
-refuses 2 "--init must be a model.safetensors, a .gguf file, or the folder .*, not ''" "${quick[@]}" --init '' --data other
+refuses 2 "--init must be a model.safetensors, a .gguf file, or the folder .*, not ''" \
+  "${quick[@]}" --init '' --data other
 cp theirs/{config,tokenizer}.json torch
 : >torch/pytorch_model.bin
 refuses 1 "^gpt_train: torch: has pytorch_model.bin and no model.safetensors, which transformers makes of it: python3 -c '" \

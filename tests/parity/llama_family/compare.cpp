@@ -1,5 +1,6 @@
 // compare FOLDER WORK: prints how far a model of the sizes FAMILY_MEMBER is from transformers' in FOLDER, and writes
-// WORK/model.safetensors, of its gradients, and the folder WORK/exported. For ../compare_llama_family.py, which compiles it.
+// WORK/model.safetensors, of its gradients, and the folder WORK/exported. For ../compare_llama_family.py, which
+// compiles it.
 #include <cstdio>
 #include <filesystem>
 
