@@ -15,6 +15,7 @@
 #include <gradus/io/json.hpp>
 #include <gradus/io/text_file.hpp>
 
+#include "../gpt/tools/huggingface_config.hpp"
 #include "architecture.hpp"
 
 namespace bert {
@@ -157,22 +158,11 @@ inline constexpr std::pair<const char*, gr::nn::activation> activations[] = {
     {"swish", gr::nn::activation::silu},
 };
 
-/// Keys of a config.json that change nothing here: of other tasks, of training from random weights, of Python.
-inline constexpr const char* harmless_keys[] = {
-    "architectures", "model_type", "transformers_version", "torch_dtype", "dtype", "_name_or_path", "name_or_path",
-    "initializer_range", "gradient_checkpointing", "use_cache", "finetuning_task", "task_specific_params",
-    "tokenizer_class", "model_max_length", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id",
-    "decoder_start_token_id", "pad_token_id", "tie_word_embeddings", "tie_weights_", "tie_encoder_decoder",
-    "sinusoidal_pos_embds", "directionality", "output_past", "chunk_size_feed_forward", "return_dict",
-    "output_attentions", "output_hidden_states", "_num_labels", "_attn_implementation", "_attn_implementation_autoset",
-    // of the layer behind the pooler, which transformers does not have
-    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
-    // of text that is written, which an encoder does not do
-    "bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping",
-    "encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id", "forced_eos_token_id",
-    "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams",
-    "num_return_sequences", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
-    "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p", "typical_p"};
+/// Keys of encoders that change nothing, besides gpt::harmless_keys: of a layer behind the pooler that transformers does
+/// not have, of training from random weights.
+inline constexpr const char* harmless_here =
+    " directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
+    "sinusoidal_pos_embds tie_encoder_decoder tie_weights_ tie_word_embeddings ";
 
 /// Keys that must have this value, as JSON, or be null.
 inline constexpr std::pair<const char*, const char*> required_values[] = {{"position_embedding_type", "\"absolute\""},
@@ -181,7 +171,6 @@ inline constexpr std::pair<const char*, const char*> required_values[] = {{"posi
                                                                           {"add_cross_attention", "false"},
                                                                           {"pruned_heads", "{}"},
                                                                           {"use_bfloat16", "false"},
-                                                                          {"torchscript", "false"},
                                                                           {"num_hidden_groups", "1"},
                                                                           {"inner_group_num", "1"},
                                                                           {"down_scale_factor", "1"},
@@ -189,32 +178,6 @@ inline constexpr std::pair<const char*, const char*> required_values[] = {{"posi
                                                                           {"net_structure_type", "0"},
                                                                           {"num_memory_blocks", "0"},
                                                                           {"layers_to_keep", "[]"}};
-
-/// Keys that are refused, and why.
-inline constexpr std::pair<const char*, const char*> refused_keys[] = {
-    {"auto_map", "the model is code of its own, which is not run"},
-    {"quantization_config", "the weights are quantised; take the model that they were made from"}};
-
-/// A JSON object in a file, and what is wrong with it.
-class json_file {
- public:
-  explicit json_file(const std::filesystem::path& path)
-      : path_(path.string()), values_(gr::parse_json(gr::read_text(path), path_)) {}
-  const nlohmann::json& all() const { return values_; }
-  /// The value of a key; null if there is none.
-  nlohmann::json value(const char* key) const { return values_.value(key, nlohmann::json()); }
-  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path_ + ": " + what); }
-  [[noreturn]] void fail(std::string_view key, const std::string& what) const {
-    fail("'" + std::string(key) + "' is " + values_.value(key, nlohmann::json()).dump() + what);
-  }
-  void check_object() const {
-    if (!values_.is_object()) fail("is not a JSON object");
-  }
-
- private:
-  std::string path_;
-  nlohmann::json values_;
-};
 
 /// The names of a model's classes; none where they are numbers or LABEL_0, LABEL_1, ..., as transformers calls classes
 /// without names.
@@ -234,23 +197,23 @@ inline std::vector<std::string> class_names(const nlohmann::json& id2label) {
 /// that file it is the mean of the tokens. Throws gradus::error.
 inline void read_pooling(const std::filesystem::path& folder, settings& into) {
   if (!std::filesystem::exists(folder / "modules.json")) return;
-  const json_file modules(folder / "modules.json");
-  if (!modules.all().is_array()) modules.fail("is not a JSON array");
+  const std::string path = (folder / "modules.json").string();
+  const nlohmann::json modules = gr::parse_json(gr::read_text(path), path);
+  if (!modules.is_array()) throw gr::error(path + ": is not a JSON array");
   into.normalized = false;
-  for (const nlohmann::json& module : modules.all()) {
+  for (const nlohmann::json& module : modules) {
     const std::string type = module.is_object() ? module.value("type", "") : "";
     const std::string name = type.substr(type.rfind('.') + 1);
     if (name == "Normalize") into.normalized = true;
     else if (name == "Pooling") {
-      const json_file pooling(folder / module.value("path", "1_Pooling") / "config.json");
-      pooling.check_object();
+      const gpt::huggingface_config pooling(folder / module.value("path", "1_Pooling") / "config.json");
       std::vector<std::string> modes;
       for (const auto& [key, value] : pooling.all().items()) {
         if (key == "pooling_mode" && value.is_string()) modes.push_back(value);
         else if (key.starts_with("pooling_mode_") && value.is_boolean()) {
           if (value) modes.push_back(key.substr(std::string("pooling_mode_").size()));
         } else if (key != "word_embedding_dimension" && key != "embedding_dimension" && key != "include_prompt")
-          pooling.fail(key, ", a setting that is not known");
+          pooling.fail(key.c_str(), ", a setting that is not known");
       }
       if (modes == std::vector<std::string>{"cls_token"} || modes == std::vector<std::string>{"cls"})
         into.pooling = pooling::cls;
@@ -258,7 +221,7 @@ inline void read_pooling(const std::filesystem::path& folder, settings& into) {
         into.pooling = pooling::mean;
       else pooling.fail("must have pooling_mode_mean_tokens or pooling_mode_cls_token, and no other mode");
     } else if (name != "Transformer") {
-      modules.fail("the module '" + name + "' is not known; Transformer, Pooling and Normalize are");
+      throw gr::error(path + ": the module '" + name + "' is not known; Transformer, Pooling and Normalize are");
     }
   }
 }
@@ -266,8 +229,7 @@ inline void read_pooling(const std::filesystem::path& folder, settings& into) {
 /// What a folder's config.json says, all of it; for an embedding model, also what sentence-transformers keeps beside
 /// it. Throws gradus::error, which names the key, for a model that would be another one here.
 inline description describe(const std::filesystem::path& folder, bool embeds) {
-  const json_file file(folder / "config.json");
-  file.check_object();
+  const gpt::huggingface_config file(folder / "config.json");
   description d;
   const auto known = std::ranges::find(families, file.value("model_type"), &family_facts::type);
   if (known == families.end()) {
@@ -277,10 +239,7 @@ inline description describe(const std::filesystem::path& folder, bool embeds) {
   }
   d.sizes.family = static_cast<family>(known - families.begin());
   const family_files files = files_of(d.sizes.family);
-  std::vector<std::string_view> consumed{"id2label", "label2id", "num_labels", "problem_type", files.activation};
-
   for (const auto& [key, member] : files.sizes) {
-    consumed.emplace_back(key);
     const nlohmann::json found = file.value(key);
     if (found.is_null()) file.fail("has no '" + std::string(key) + "'");
     if (!found.is_number_integer() || found < 1 || found > 999999) file.fail(key, " where 1 to 999999 is possible");
@@ -292,7 +251,6 @@ inline description describe(const std::filesystem::path& folder, bool embeds) {
   d.sizes.activation = acts->second;
   d.settings.epsilon = known->epsilon;
   if (files.epsilon != nullptr) {
-    consumed.emplace_back(files.epsilon);
     const nlohmann::json epsilon = file.value(files.epsilon);
     if (!epsilon.is_null()) {
       if (!epsilon.is_number() || !(epsilon > 0) || !(epsilon < 1))
@@ -322,25 +280,17 @@ inline description describe(const std::filesystem::path& folder, bool embeds) {
     d.labels = class_names(names);
   }
 
-  consumed.insert(consumed.end(), files.dropouts.begin(), files.dropouts.end());
-  consumed.insert(consumed.end(), std::begin(harmless_keys), std::end(harmless_keys));
-  for (const auto& [key, value] : file.all().items()) {
-    if (std::ranges::find(consumed, key) != consumed.end() || value.is_null()) continue;
-    for (const auto& [refused, why] : refused_keys)
-      if (key == refused) file.fail("has '" + key + "': " + why);
-    const auto required =
-        std::ranges::find(required_values, key, [](const auto& r) { return std::string_view(r.first); });
-    if (required == std::end(required_values))
-      file.fail(key, ", a setting that is not known of a " + files.classes + " and could change its numbers");
-    if (value.dump() != required->second) file.fail(key, std::string(" where ") + required->second + " is needed");
-  }
+  file.check_is_plain();
+  for (const char* key : files.dropouts) static_cast<void>(file.value(key));
+  for (const auto& [key, value] : required_values) file.check_fixed(key, nlohmann::json::parse(value));
+  file.check_all_read(harmless_here);
   if (embeds) read_pooling(folder, d.settings);
   return d;
 }
 
 /// Throws gradus::error unless a folder's model is the one that a program was compiled for, whatever its labels.
 inline void check_compiled_for(const config& compiled, const description& found, const std::filesystem::path& folder) {
-  const json_file file(folder / "config.json");
+  const gpt::huggingface_config file(folder / "config.json");
   const auto check = [&](const char* key, bool same, const std::string& wanted) {
     if (!same) file.fail(key, ", and this program was compiled for " + wanted);
   };

@@ -22,9 +22,11 @@ facts huggingface_sizes(const fs::path& file, const std::string& named, gpt::com
   const bool gguf = gpt::format_to_read(file) == gpt::model_format::gguf;
   const facts values = gguf ? read_gguf_config(file) : read_json_object(file);
   const auto in = [&](const char* key) { return value_of(values, key); };
-  if (in("model_type") == "gpt2")
+  if (in("model_type") == "gpt2") {
+    if (!gguf) check_plain(file);
     return {{"architecture", "gpt2"}, {"vocabulary", in("vocab_size")}, {"layers", in("n_layer")},
             {"heads", in("n_head")},  {"width", in("n_embd")},          {"context", in("n_positions")}};
+  }
   facts all = read_llama_sizes(file);
   const int longest = *gr::parse_number<int>(all["context"]);
   if (line.o.context > longest)

@@ -59,6 +59,8 @@ facts read_llama_sizes(const std::filesystem::path& config) {
   return all;
 }
 
+void check_plain(const std::filesystem::path& config) { gpt::huggingface_config(config).check_is_plain(); }
+
 std::vector<std::string> read_shards(const std::filesystem::path& index) {
   const gpt::huggingface_config file(index);
   const nlohmann::json map = file.value("weight_map");

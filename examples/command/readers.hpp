@@ -34,6 +34,9 @@ facts read_metadata(const std::filesystem::path& file);
 /// known.
 facts read_llama_sizes(const std::filesystem::path& config);
 
+/// Throws gradus::error for a config.json of a model that is code of its own, or quantised.
+void check_plain(const std::filesystem::path& config);
+
 /// The files of tensors that an index names. Throws gradus::error.
 std::vector<std::string> read_shards(const std::filesystem::path& index);
 

@@ -16,26 +16,15 @@ namespace llama {
 
 using gpt::huggingface_config;
 
-/// Keys that change nothing in what a model computes: how transformers runs, trains and generates, names, tokens.
-inline constexpr const char* harmless_keys =
-    " _attn_implementation _attn_implementation_autoset _name_or_path architectures attention_dropout "
-    "attn_implementation bos_token_id cache_implementation classifier_dropout do_sample dtype embd_pdrop eos_token_id "
-    "gradient_checkpointing id2label initializer_range is_llama_config keys_to_ignore_at_inference label2id max_length "
-    "max_window_layers output_attentions output_hidden_states output_router_logits pad_token_id pretraining_tp "
-    "resid_pdrop return_dict router_aux_loss_coef temperature tokenizer_class top_k top_p torch_dtype torchscript "
-    "transformers.js_config transformers_version unsloth_fixed unsloth_version use_cache ";
+/// Keys of decoders that change nothing, besides gpt::harmless_keys.
+inline constexpr const char* harmless_here =
+    " is_llama_config max_window_layers output_router_logits router_aux_loss_coef ";
 /// Keys that must have one value, or null: as JSON.
 inline constexpr std::pair<const char*, const char*> fixed_keys[] = {
-    {"mlp_bias", "false"},           {"rope_interleaved", "false"},   {"use_bidirectional_attention", "false"},
-    {"is_encoder_decoder", "false"}, {"is_decoder", "false"},         {"add_cross_attention", "false"},
-    {"partial_rotary_factor", "1"},  {"router_jitter_noise", "0"},    {"decoder_sparse_step", "1"},
-    {"mlp_only_layers", "[]"},       {"chunk_size_feed_forward", "0"}};
-
-/// Fails where the key has another value than this, and is not null.
-inline void check_fixed(const huggingface_config& file, const char* key, const nlohmann::json& wanted) {
-  if (const auto found = file.value(key); !found.is_null() && found != wanted)
-    file.fail(file.quoted(key) + " is " + found.dump() + " where " + wanted.dump() + " is needed");
-}
+    {"mlp_bias", "false"},           {"rope_interleaved", "false"}, {"use_bidirectional_attention", "false"},
+    {"is_encoder_decoder", "false"}, {"is_decoder", "false"},       {"add_cross_attention", "false"},
+    {"partial_rotary_factor", "1"},  {"router_jitter_noise", "0"},  {"decoder_sparse_step", "1"},
+    {"mlp_only_layers", "[]"}};
 
 /// The number of the family of a config.json. Throws gradus::error if it is none of them, or one that this program does
 /// not run as the file means it.
@@ -48,14 +37,7 @@ inline gr::index_t read_family(const huggingface_config& file) {
       all += std::string(&one == std::end(families) - 1 ? " or \"" : ", \"") + one.name + '"';
     file.fail("'model_type' is " + type.dump() + " where " + all + " is needed");
   }
-  if (!file.value("auto_map").is_null())
-    file.fail(
-        "'auto_map' names code that comes with the model, and this program runs none; if transformers reads the "
-        "model without it, remove the key");
-  if (const auto how = file.value("quantization_config"); !how.is_null())
-    file.fail("'quantization_config': its weights are quantised" +
-              (how.contains("quant_method") ? " by " + how["quant_method"].dump() : "") +
-              "; take the model in bfloat16, float16 or float32");
+  file.check_is_plain();
   return found;
 }
 
@@ -107,7 +89,7 @@ inline config read_sizes(const huggingface_config& file) {
     file.fail("'hidden_size' is not divisible by 'num_attention_heads'");
   if (of.head() % 2 != 0) file.fail("a head has " + std::to_string(of.head()) + " elements: it must be even");
   if (of.experts_per_token > of.experts) file.fail("'num_experts_per_tok' is more than its experts");
-  if (kind.mixed() && !file.value("norm_topk_prob").is_null()) check_fixed(file, "norm_topk_prob", true);
+  if (kind.mixed() && !file.value("norm_topk_prob").is_null()) file.check_fixed("norm_topk_prob", true);
   if (std::string_view(kind.name) == "qwen3_moe") {
     if (file.value("norm_topk_prob").is_null()) file.fail("has no 'norm_topk_prob', and true is needed");
     file.value("intermediate_size");  // of layers without experts
@@ -119,7 +101,7 @@ inline config read_sizes(const huggingface_config& file) {
 /// a scaling begins from if the object does not say.
 inline gr::rope_options read_rope(const huggingface_config& rope, gr::rope_options found, double context) {
   found.base = rope.number("rope_theta", found.base);
-  check_fixed(rope, "partial_rotary_factor", 1);
+  rope.check_fixed("partial_rotary_factor", 1);
   const auto old_type = rope.value("type"), new_type = rope.value("rope_type");
   const auto type = new_type.is_null() ? old_type : new_type;
   gr::rope_scaling& by = found.scaling;
@@ -141,7 +123,7 @@ inline gr::rope_options read_rope(const huggingface_config& rope, gr::rope_optio
     };
     const double scale = rope.number("mscale", 0), all = rope.number("mscale_all_dim", 0);
     by.amplitude = rope.number("attention_factor", scale != 0 && all != 0 ? grown(scale) / grown(all) : grown(1));
-    check_fixed(rope, "truncate", true);
+    rope.check_fixed("truncate", true);
   } else if (!type.is_null() && type != "default") {
     rope.fail("'rope_type' is " + type.dump() + " where \"default\", \"linear\", \"llama3\" or \"yarn\" is needed");
   }
@@ -229,9 +211,9 @@ inline description read_config(const huggingface_config& file) {
   found.settings = read_settings(file, kind, found.sizes.layers);
   for (const char* key : {"hidden_act", "hidden_activation"})
     if (const auto f = file.value(key); kind.gelu && f == "gelu_new") continue;
-    else check_fixed(file, key, kind.gelu ? "gelu_pytorch_tanh" : "silu");
-  for (const auto& [key, value] : fixed_keys) check_fixed(file, key, nlohmann::json::parse(value));
-  file.check_all_read(harmless_keys);
+    else file.check_fixed(key, kind.gelu ? "gelu_pytorch_tanh" : "silu");
+  for (const auto& [key, value] : fixed_keys) file.check_fixed(key, nlohmann::json::parse(value));
+  file.check_all_read(harmless_here);
   return found;
 }
 

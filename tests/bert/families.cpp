@@ -214,11 +214,12 @@ TEST_CASE("a folder of each family that is written has the tensors that were rea
 
 TEST_CASE("a setting that is not known, or could change a number, is refused by its name") {
   CHECK(refusal<0>(R"("use_cache")", R"("use_rope")") ==
-        "'use_rope' is true, a setting that is not known of a Roberta and could change its numbers");
+        "'use_rope', which is true, is not known, and could change what is computed");
   CHECK(refusal<0>(R"("use_cache": true)", R"("auto_map": {})") ==
-        "has 'auto_map': the model is code of its own, which is not run");
+        "'auto_map' names code that comes with the model, and this program runs none; if transformers reads the model "
+        "without it, remove the key");
   CHECK(refusal<0>(R"("use_cache": true)", R"("quantization_config": {})") ==
-        "has 'quantization_config': the weights are quantised; take the model that they were made from");
+        "'quantization_config': its weights are quantised; take the model in bfloat16, float16 or float32");
   CHECK(refusal<0>(R"("gelu")", R"("mish")") == "'hidden_act' is \"mish\"; gelu, gelu_new, relu and silu are known");
   CHECK(refusal<0>(R"("pad_token_id": 1)", R"("pad_token_id": 2)") ==
         "'pad_token_id' is 2, and this program was compiled for 1");

@@ -148,7 +148,7 @@ command_refuses '--labels 3: the model of --init, run/model, has 2' --init run/m
 cp run/model/config.json run/model/tokenizer.json other
 command_refuses '--init: other: has no model.safetensors' --init other --data named.tsv
 sed -i 's/"type_vocab_size": 2/"type_vocab_size": 2, "use_rope": true/' other/config.json
-command_refuses "--init: other/config.json: 'use_rope' is true, a setting that is not known" --init other \
+command_refuses "--init: other/config.json: 'use_rope', which is true, is not known" --init other \
   --data named.tsv
 command_refuses '--task regression: the model of --init, run/model, has classes' --init run/model --data named.tsv \
   --task regression

@@ -235,6 +235,8 @@ TEST_CASE("a folder of another model is refused, with what differs, and nothing 
         "'tie_word_embeddings' is false where true is needed");
   CHECK(refusal([](folder& f) { f.set(R"("n_inner": null)", R"("n_inner": 80)"); }) ==
         "'n_inner' is 80, and a block of this program is 84 wide inside");
+  CHECK(refusal([](folder& f) { f.set(R"("n_inner": null)", R"("use_rope": true)"); }) ==
+        "'use_rope', which is true, is not known, and could change what is computed");
   CHECK(refusal([](folder& f) { f.config = "[]"; }) == "is not a JSON object");
   CHECK(refusal([&](folder& f) { f.tensors.erase(name); }) == "has no tensor '" + name + "'");
   CHECK(refusal([&](folder& f) {

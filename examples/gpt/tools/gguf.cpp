@@ -16,6 +16,7 @@
 
 #include "../model_folder.hpp"
 #include "generation_config.hpp"
+#include "huggingface_config.hpp"
 
 namespace gpt {
 
@@ -153,49 +154,11 @@ const std::vector<gguf_architecture>& architectures_of_gguf() {
   return all;
 }
 
-// Keys that are read elsewhere, or that change no number that a model computes.
-constexpr std::array other_keys{"_name_or_path",
-                                "architectures",
-                                "attention_dropout",
-                                "attn_pdrop",
-                                "bos_token_id",
-                                "cache_implementation",
-                                "chunk_size_feed_forward",
-                                "dtype",
-                                "embd_pdrop",
-                                "eos_token_id",
-                                "gradient_checkpointing",
-                                "id2label",
-                                "initializer_range",
-                                "is_encoder_decoder",
-                                "label2id",
-                                "layer_types",
-                                "max_window_layers",
-                                "model_type",
-                                "n_ctx",
-                                "output_attentions",
-                                "output_hidden_states",
-                                "pad_token_id",
-                                "pretraining_tp",
-                                "problem_type",
-                                "reorder_and_upcast_attn",
-                                "resid_pdrop",
-                                "return_dict",
-                                "rope_parameters",
-                                "rope_scaling",
-                                "rope_theta",
-                                "sliding_window",
-                                "summary_activation",
-                                "summary_first_dropout",
-                                "summary_proj_to_labels",
-                                "summary_type",
-                                "summary_use_proj",
-                                "task_specific_params",
-                                "tie_word_embeddings",
-                                "torch_dtype",
-                                "transformers_version",
-                                "unk_token_id",
-                                "use_cache"};
+// Keys that are read elsewhere, and those of a GPT-2 that change nothing.
+constexpr std::string_view other_keys =
+    " is_encoder_decoder layer_types max_window_layers n_ctx reorder_and_upcast_attn rope_parameters rope_scaling "
+    "rope_theta sliding_window summary_activation summary_first_dropout summary_proj_to_labels summary_type "
+    "summary_use_proj tie_word_embeddings ";
 
 // ---- Names
 
@@ -384,7 +347,7 @@ struct folder_config {
     for (const auto& [key, found] : values.items()) {
       const auto r = row(key);
       if (r == of->config.end()) {
-        if (std::ranges::find(other_keys, key) == other_keys.end() && !found.is_null())
+        if (!found.is_null() && !is_harmless(key, other_keys))
           fail("'" + key + "' is a setting that is not known, and might change what the model computes");
       } else if (r->only != nullptr && !found.is_null()) {
         const json allowed = json::parse(r->only);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <gradus/core/error.hpp>
@@ -15,6 +16,27 @@
 namespace gpt {
 
 namespace gr = gradus;
+
+/// Keys of a config.json that change nothing in what any model computes: how transformers runs, trains and generates,
+/// names, tokens. Each has a space before and after it.
+inline constexpr std::string_view harmless_keys =
+    " _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attention_dropout "
+    "attn_implementation bad_words_ids begin_suppress_tokens bos_token_id cache_implementation "
+    "chunk_size_feed_forward classifier_dropout cls_token_id decoder_start_token_id diversity_penalty do_sample "
+    "dtype early_stopping embd_pdrop encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty "
+    "finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range "
+    "keys_to_ignore_at_inference label2id length_penalty max_length min_length model_max_length model_type "
+    "name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences "
+    "output_attentions output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp "
+    "problem_type remove_invalid_values repetition_penalty resid_pdrop return_dict return_dict_in_generate "
+    "sep_token_id suppress_tokens task_specific_params temperature tokenizer_class top_k top_p torch_dtype "
+    "torchscript transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed unsloth_version "
+    "use_cache ";
+/// Whether a key is one of `harmless_keys`, or of `more`, a list of the same kind.
+inline bool is_harmless(const std::string& key, std::string_view more = "") {
+  const std::string spaced = " " + key + " ";
+  return harmless_keys.find(spaced) != harmless_keys.npos || more.find(spaced) != more.npos;
+}
 
 /// A config.json, to compare with a model. The checks throw gradus::error, which names the file and the key.
 class huggingface_config {
@@ -33,12 +55,29 @@ class huggingface_config {
     read_.insert(key);
     return values_.value(key, nlohmann::json());
   }
-  /// Throws if there is a key that was not read, and is none of `harmless`, which has a space before and after each.
-  void check_all_read(const std::string& harmless = "") const {
+  /// Throws if there is a key that was not read, is not null, and is neither harmless nor in `more` (is_harmless()).
+  void check_all_read(std::string_view more = "") const {
     for (const auto& [key, found] : values_.items())
-      if (!read_.contains(key) && harmless.find(" " + key + " ") == harmless.npos)
+      if (!read_.contains(key) && !found.is_null() && !is_harmless(key, more))
         fail(quoted(key.c_str()) + ", which is " + found.dump() + ", is not known, and could change what is computed");
   }
+  /// Throws for code that comes with the model, and for quantised weights.
+  void check_is_plain() const {
+    if (!value("auto_map").is_null())
+      fail(
+          "'auto_map' names code that comes with the model, and this program runs none; if transformers reads the "
+          "model without it, remove the key");
+    if (const auto how = value("quantization_config"); !how.is_null())
+      fail("'quantization_config': its weights are quantised" +
+           (how.contains("quant_method") ? " by " + how["quant_method"].dump() : "") +
+           "; take the model in bfloat16, float16 or float32");
+  }
+  /// The key must have this value, or be null.
+  void check_fixed(const char* key, const nlohmann::json& wanted) const {
+    if (const auto found = value(key); !found.is_null() && found != wanted)
+      fail(key, " where " + wanted.dump() + " is needed");
+  }
+  const nlohmann::json& all() const { return values_; }
   bool has(const char* key) const { return values_.contains(key); }
   /// The number that a key holds; `otherwise` if there is none. Without it, there must be one.
   double number(const char* key, std::optional<double> otherwise = {}) const {
@@ -66,6 +105,10 @@ class huggingface_config {
     fail(quoted(key) + " is " + value(key).dump() + ", and this program was compiled for " + wanted);
   }
   [[noreturn]] void fail(const std::string& what) const { throw gr::error(path_ + ": " + what); }
+  /// "'key' is VALUE", and then what is wrong with that.
+  [[noreturn]] void fail(const char* key, const std::string& what) const {
+    fail(quoted(key) + " is " + value(key).dump() + what);
+  }
   static std::string quoted(const char* key) { return "'" + std::string(key) + "'"; }
 
  private:
