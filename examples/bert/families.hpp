@@ -158,8 +158,8 @@ inline constexpr std::pair<const char*, gr::nn::activation> activations[] = {
     {"swish", gr::nn::activation::silu},
 };
 
-/// Keys of encoders that change nothing, besides gpt::harmless_keys: of a layer behind the pooler that transformers does
-/// not have, of training from random weights.
+/// Keys of encoders that change nothing, besides gpt::harmless_keys: of a layer behind the pooler that transformers
+/// does not have, of training from random weights.
 inline constexpr const char* harmless_here =
     " directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
     "sinusoidal_pos_embds tie_encoder_decoder tie_weights_ tie_word_embeddings ";
