@@ -154,11 +154,10 @@ const std::vector<gguf_architecture>& architectures_of_gguf() {
   return all;
 }
 
-// Keys that are read elsewhere, and those of a GPT-2 that change nothing.
+// Keys that are read elsewhere.
 constexpr std::string_view other_keys =
-    " is_encoder_decoder layer_types max_window_layers n_ctx reorder_and_upcast_attn rope_parameters rope_scaling "
-    "rope_theta sliding_window summary_activation summary_first_dropout summary_proj_to_labels summary_type "
-    "summary_use_proj tie_word_embeddings ";
+    " is_encoder_decoder layer_types max_window_layers rope_parameters rope_scaling rope_theta sliding_window "
+    "tie_word_embeddings ";
 
 // ---- Names
 

@@ -59,9 +59,8 @@ inline void check_huggingface(const huggingface_config& file, const config& of) 
   file.check_flag("scale_attn_by_inverse_layer_idx", false);
   file.check_flag("add_cross_attention", false);
   file.check_is_plain();
-  file.check_all_read(
-      " n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels summary_type "
-      "summary_use_proj attn_pdrop is_encoder_decoder ");
+  file.check_flag("is_encoder_decoder", false);
+  file.check_all_read();
 }
 
 /// Throws gradus::error for a model with experts, which is no GPT-2.

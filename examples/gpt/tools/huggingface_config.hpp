@@ -21,17 +21,18 @@ namespace gr = gradus;
 /// names, tokens. Each has a space before and after it.
 inline constexpr std::string_view harmless_keys =
     " _attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures attention_dropout "
-    "attn_implementation bad_words_ids begin_suppress_tokens bos_token_id cache_implementation "
+    "attn_implementation attn_pdrop bad_words_ids begin_suppress_tokens bos_token_id cache_implementation "
     "chunk_size_feed_forward classifier_dropout cls_token_id decoder_start_token_id diversity_penalty do_sample "
     "dtype early_stopping embd_pdrop encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty "
     "finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label initializer_range "
-    "keys_to_ignore_at_inference label2id length_penalty max_length min_length model_max_length model_type "
-    "name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences "
-    "output_attentions output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp "
-    "problem_type remove_invalid_values repetition_penalty resid_pdrop return_dict return_dict_in_generate "
-    "sep_token_id suppress_tokens task_specific_params temperature tokenizer_class top_k top_p torch_dtype "
-    "torchscript transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed unsloth_version "
-    "use_cache ";
+    "keys_to_ignore_at_inference label2id length_penalty max_length min_length model_max_length model_type n_ctx "
+    "name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions "
+    "output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type "
+    "remove_invalid_values reorder_and_upcast_attn repetition_penalty resid_pdrop return_dict "
+    "return_dict_in_generate sep_token_id summary_activation summary_first_dropout summary_proj_to_labels "
+    "summary_type summary_use_proj suppress_tokens task_specific_params temperature tokenizer_class top_k top_p "
+    "torch_dtype torchscript transformers.js_config transformers_version typical_p unk_token_id unsloth_fixed "
+    "unsloth_version use_cache ";
 /// Whether a key is one of `harmless_keys`, or of `more`, a list of the same kind.
 inline bool is_harmless(const std::string& key, std::string_view more = "") {
   const std::string spaced = " " + key + " ";

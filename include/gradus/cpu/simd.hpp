@@ -120,6 +120,30 @@ template <class T>
 GRADUS_INLINE pack<T> operator-(pack<T> a) {
   return pack<T>(-a.v);
 }
+
+/// a b + c, rounded the same way in every loop: once, where processor and compiler have such an instruction. g++
+/// contracts a * b + c in one copy of a loop and not in another one, if the target's tuning avoids chains of
+/// multiply-adds (`-mtune=znver3`).
+template <class T>
+GRADUS_INLINE pack<T> multiply_add(pack<T> a, pack<T> b, pack<T> c) {
+#if defined(__FMA__) && !defined(__clang__)  // builtins, because <immintrin.h> takes a third of a second to parse
+  constexpr bool is_float = std::is_same_v<T, float>;
+#if defined(__AVX512F__)
+  constexpr int nearest = 4;  // _MM_FROUND_CUR_DIRECTION
+  if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps512_mask(a.v, b.v, c.v, 0xffff, nearest));
+  else return pack<T>(__builtin_ia32_vfmaddpd512_mask(a.v, b.v, c.v, 0xff, nearest));
+#elif defined(__AVX2__)
+  if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps256(a.v, b.v, c.v));
+  else return pack<T>(__builtin_ia32_vfmaddpd256(a.v, b.v, c.v));
+#else
+  if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps(a.v, b.v, c.v));
+  else return pack<T>(__builtin_ia32_vfmaddpd(a.v, b.v, c.v));
+#endif
+#else
+  return pack<T>(a.v * b.v + c.v);  // one expression, which compilers contract to a multiply-add
+#endif
+}
+
 template <class T>
 GRADUS_INLINE pack_mask<T> operator<(pack<T> a, pack<T> b) {
   return {a.v < b.v};

@@ -262,6 +262,22 @@ TEST_CASE("functions of coarse packs are within a few parts in 100,000, over all
         1e-35);
 }
 
+TEST_CASE_TEMPLATE("multiply_add is a b + c, rounded once where the processor has the instruction", T, float, double) {
+  std::mt19937 engine(gradus_test::fresh_seed());
+  std::normal_distribution<T> any;
+  T a[gr::lanes<T>], b[gr::lanes<T>], c[gr::lanes<T>], found[gr::lanes<T>];
+  for (std::size_t i = 0; i < gr::lanes<T>; ++i) a[i] = any(engine), b[i] = any(engine), c[i] = any(engine);
+  gr::multiply_add(gr::pack<T>::load(a), gr::pack<T>::load(b), gr::pack<T>::load(c)).store(found);
+  for (std::size_t i = 0; i < gr::lanes<T>; ++i) {
+    const T once = std::fma(a[i], b[i], c[i]);
+#if defined(__FMA__)
+    CHECK(found[i] == once);
+#else
+    CHECK(found[i] == doctest::Approx(static_cast<double>(once)));
+#endif
+  }
+}
+
 TEST_CASE("lanes_at takes lanes in any order") {
   constexpr std::size_t n = gr::lanes<float>;
   packs from;

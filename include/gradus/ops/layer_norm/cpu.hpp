@@ -113,7 +113,7 @@ void norm_rows_backward(context<cpu>& ctx, elementwise_target<TDX> dx, elementwi
         }
         const pack<C> g = d * load<C>(w + i, which);
         if constexpr (Centred) sum_g = sum_g + g;
-        sum_gx = sum_gx + g * distance;
+        sum_gx = multiply_add(g, distance, sum_gx);
       });
       if (dx.data == nullptr) continue;
       const pack<C> mean_g(Centred ? sum_lanes(sum_g) / static_cast<C>(n) : C(0));
