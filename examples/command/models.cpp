@@ -163,6 +163,8 @@ void complete_sizes(gpt::command_line& line) {
   if (o.experts_per_token > o.experts)
     throw bad_flag("--experts-per-token " + given("experts-per-token") + ": there are " + given("experts") +
                    " experts");
+  if (o.lora > o.width)
+    throw bad_flag("--lora " + given("lora") + ": is a rank below the width of the model, " + given("width"));
   if (o.vocabulary < 256)
     throw bad_flag("--vocabulary must be 256 or more, because text is read as bytes, not " + given("vocabulary"));
 }
@@ -173,6 +175,7 @@ trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, 
     if (row.optional && line.flags.given(row.flag)) names.emplace_back(row.flag);
   names.insert(names.begin(), "architecture");
   names.insert(names.end(), {"batch", "precision", "optimizer", "device"});
+  if (line.o.lora > 0) names.insert(names.end() - 1, "lora");
   trainer_build all(project, "GPT_", line.flags, names);
   all.definitions.emplace_back("GRADUS_MPI", job.ranks > 0 ? "ON" : "OFF");
   if (job.ranks > 0) {

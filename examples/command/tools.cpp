@@ -11,6 +11,7 @@
 #include <gradus/run/program.hpp>
 
 #include "models.hpp"
+#include "readers.hpp"
 #include "subcommands.hpp"
 
 namespace command {
@@ -39,9 +40,14 @@ void read_run(gpt::command_line& line, const fs::path& run) {
       throw bad_flag(config.string() + ": it does not say " + size + "; is it the file of a run?");
 }
 
-// The model that a folder of a run or a file is, with its sizes read into the flags.
+// The model that a folder of a run or of Hugging Face's or a file is, with its sizes read into the flags.
 fs::path model_named(gpt::command_line& line, const std::string& named) {
   if (!is_there(named)) throw bad_flag(named + ": no such file or folder");
+  if (is_there(fs::path(named) / "config.json")) {
+    check_tensors(named, named, "AutoModelForCausalLM");
+    take_sizes(line, fs::path(named) / "config.json", "the model");
+    return named;
+  }
   if (is_folder(named)) {
     read_run(line, named);
     const fs::path model = gpt::model_in(named);
@@ -54,6 +60,19 @@ fs::path model_named(gpt::command_line& line, const std::string& named) {
   if (is_there(run / "config")) read_run(line, run);
   else take_sizes(line, named, "the model");
   return named;
+}
+
+// The adapters that --adapter names: those of a run become the file in it. Their rank is read into the flags.
+std::string adapters_named(gpt::command_line& line, const std::string& named) {
+  if (!is_there(named)) throw bad_flag("--adapter: " + named + ": no such file or folder");
+  const fs::path peft = fs::path(named) / "adapter_config.json";
+  const fs::path file = !is_folder(named) ? fs::path(named) : is_there(peft) ? peft : gpt::model_in(named);
+  try {
+    const std::string rank = file == peft ? value_of(read_json_object(file), "r") : value_of(read_metadata(file), "lora");
+    if (rank.empty()) throw gr::error(file.string() + ": does not say the rank of its adapters, so it has none");
+    line.flags.set("lora", rank);
+  } catch (const gr::error& e) { throw bad_flag(std::string("--adapter: ") + e.what()); }
+  return file == peft ? named : file.string();
 }
 
 // Compiles a tool for the model of these flags and becomes it. It says nothing while it compiles: the output is the
@@ -91,9 +110,14 @@ int become_tool_of_model(const char* tool, int argc, char** argv, const surround
     passed.push_back(model_named(line, argv[1]).string());
     for (int i = 2; i < argc; ++i) {
       const std::string word = argv[i];
-      if (word == "--device" && i + 1 == argc) throw bad_flag("--device needs a value");
-      if (word == "--device" || word.starts_with("--device="))
-        where.set("device", word == "--device" ? argv[++i] : word.substr(9));
+      const auto is_flag = [&](const char* flag) { return word == flag || word.starts_with(std::string(flag) + "="); };
+      const auto value = [&] {
+        if (const auto at = word.find('='); at != word.npos) return word.substr(at + 1);
+        if (i + 1 == argc) throw bad_flag(word + " needs a value");
+        return std::string(argv[++i]);
+      };
+      if (is_flag("--device")) where.set("device", value());
+      else if (is_flag("--adapter")) passed.push_back("--adapter=" + adapters_named(line, value()));
       else passed.push_back(word);
     }
   }
@@ -125,9 +149,18 @@ int convert(int argc, char** argv, const surroundings& here) {
     const std::string from = argv[1];
     const gpt::model_format has = gpt::format_to_read(from);
     if (!is_there(from)) throw bad_flag(from + ": no such file or folder");
-    if (has == own) {
+    const std::string adapter = gpt::flag_table::word_after(argc, argv, "--adapter");
+    const bool merges = !adapter.empty() || std::ranges::find(passed, "--merge") != passed.end();
+    if (!adapter.empty()) {
+      const std::string file = adapters_named(line, adapter);
+      for (std::string& word : passed)
+        if (word == adapter) word = file;
+        else if (word == "--adapter=" + adapter) word = "--adapter=" + file;
+    }
+    if (has == own || merges) {
       passed.front() = model_named(line, from).string();
       line.flags.set("device", "cpu");
+      if (merges) line.flags.set("precision", "fp32");  // weights and what is added to them are rounded once, at the end
     } else if (gpt::format_to_write(gpt::flag_table::word_after(argc, argv, "--out")) == own) {
       take_sizes(line, has == folder ? fs::path(from) / "config.json" : fs::path(from), "the model");
     } else {

@@ -44,7 +44,7 @@ std::string config_of_resumed(int argc, char** argv) {
   if (!is_there(config) && is_there(fs::path(run) / "flags"))
     fail("a run of an earlier version, which had a file 'flags' in place of 'config'; this version cannot resume it");
   if (!is_there(config)) fail("no run of gradus train: it has no file 'config'");
-  std::vector<std::string> fixed{"model", "architecture", "batch", "precision", "optimizer"};
+  std::vector<std::string> fixed{"model", "architecture", "batch", "precision", "optimizer", "lora"};
   for (const llama::size_row& row : llama::size_rows) fixed.emplace_back(row.flag);
   for (const std::string& name : fixed)
     if (is_given(argc, argv, "--" + name))
@@ -96,7 +96,8 @@ void check_operations(const gpt::options& o) {
   if (o.experts > 0)
     applied.insert(applied.end(),
                    {"matmul", "softmax", "dispatch_rows", "grouped_matmul", "combine_rows", "logsumexp"});
-  if (o.dropout > 0) applied.emplace_back("dropout");
+  if (o.dropout > 0 || o.lora_dropout > 0) applied.emplace_back("dropout");
+  if (o.lora > 0) applied.insert(applied.end(), {"matmul", "affine"});
   for (const std::string& name : gpt::listed_operations(o.checkpoint)) {
     if (std::ranges::find(applied, name) != applied.end()) continue;
     std::string all;

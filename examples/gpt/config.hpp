@@ -51,6 +51,9 @@
 #ifndef GPT_HEAD_SIZE
 #define GPT_HEAD_SIZE 0
 #endif
+#ifndef GPT_LORA
+#define GPT_LORA 0
+#endif
 #ifndef GPT_BATCH
 #define GPT_BATCH 16
 #endif
@@ -102,6 +105,7 @@ constexpr Config sizes_of_build() {
 }
 inline constexpr auto sizes = sizes_of_build<std::conditional_t<is_gpt2, config, llama::config>>();
 inline constexpr gr::index_t batch_size = GPT_BATCH;
+inline constexpr gr::index_t adapter_rank = GPT_LORA;  ///< 0: all parameters are trained
 
 /// The smallest type that holds a token id.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
@@ -125,7 +129,7 @@ inline constexpr const char* device_name = GPT_TEXT(GPT_DEVICE);
 #undef GPT_TEXT_OF
 
 /// The model on the CPU.
-using network = model_of<gr::on<gr::cpu, host_precision>, sizes>;
+using network = model_of<placed<gr::cpu, host_precision, adapter_rank>, sizes>;
 
 /// "4 layers", "1 layer"; "2 batches" with the plural given
 inline std::string counted(gr::index_t n, const std::string& what, const std::string& plural = "") {
@@ -154,6 +158,7 @@ inline std::vector<std::pair<std::string, std::string>> compiled_for() {
                          {"precision", precision_name},
                          {"optimizer", optimizer_name},
                          {"device", device_name}});
+  if (adapter_rank > 0) all.emplace_back("lora", std::to_string(adapter_rank));
   return all;
 }
 

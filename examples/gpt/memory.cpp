@@ -8,6 +8,7 @@
 #include <gradus/report/progress.hpp>
 #include <gradus/run/program.hpp>
 
+#include "model_file.hpp"
 #include "training.hpp"
 
 namespace gpt {
@@ -15,7 +16,7 @@ namespace gpt {
 namespace {
 
 using gr::bad_flag;
-using planned = training<planned_device, sizes, batch_size, token, precision, optimizer>;
+using planned = training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank>;
 
 gr::region_schedule regions_for(const std::string& checkpoint, const gr::training_options& step) {
   if (checkpoint == "none") return {};
@@ -41,8 +42,8 @@ std::size_t& states_in(gr::step_trace& trace) {
   return trace.live_before_by[static_cast<std::size_t>(gr::category::optimizer_state)];
 }
 // Of states in a file, what an update has in memory: two parts, of gr::file_parts' size. `owners` divide the states.
-std::size_t resident_states(std::size_t bytes, int owners) {
-  const std::size_t of_a_value = bytes * static_cast<std::size_t>(owners) / gr::parameter_count(network()) + 1;
+std::size_t resident_states(std::size_t bytes, int owners, const gr::training_options& step) {
+  const std::size_t of_a_value = bytes * static_cast<std::size_t>(owners) / trained_parameters(step) + 1;
   return std::min(bytes, of_a_value * 2 << 20);
 }
 
@@ -61,7 +62,7 @@ chosen_memory plan_memory(gr::training_options step, gr::region_schedule regions
   if (in_file) {
     m.file_bytes = std::exchange(states_in(m.step), 0);
     m.step.live_before -= m.file_bytes;
-    m.resident_bytes = resident_states(m.file_bytes, step.shard == gr::sharding::nothing ? 1 : step.ranks);
+    m.resident_bytes = resident_states(m.file_bytes, step.shard == gr::sharding::nothing ? 1 : step.ranks, step);
   }
   m.plan = gr::summarize(m.step);
   gr::placement where = gr::place(m.step);
@@ -104,6 +105,8 @@ gr::training_options step_of(const options& o, gr::region_schedule regions, std:
           .seed = o.seed,
           .adamw = {.lr = o.lr, .weight_decay = o.weight_decay},
           .regions = std::move(regions),
+          .adapted_layers = adapter_rank > 0 ? adapted_layers(o.lora_on) : std::vector<std::string>(),
+          .adapter = {.alpha = o.lora_alpha, .rank_stabilized = o.rslora, .dropout = o.lora_dropout},
           .ranks = o.ranks,
           .rank = o.rank,
           .leaves = o.leaves,
@@ -113,6 +116,16 @@ gr::training_options step_of(const options& o, gr::region_schedule regions, std:
                                              : gr::sharding::nothing,
           .order = o.sums == "fastest" ? gr::sum_order::fastest : gr::sum_order::tree,
           .group_order = std::move(group_order)};
+}
+
+std::size_t trained_parameters(const gr::training_options& step) {
+  network net;
+  gr::nn::add_adapters(net, [&](std::string_view name) {
+    return std::ranges::find(step.adapted_layers, name) != step.adapted_layers.end();
+  });
+  std::size_t count = 0;
+  gr::visit_trained(net, [&](const auto& p) { count += p.size(); });
+  return count;
 }
 
 chosen_memory choose_memory(const options& o, double machine_flops, const gr::host_link& link) {

@@ -46,6 +46,9 @@ struct chosen_memory {
 gr::training_options step_of(const options& o, gr::region_schedule regions = {},
                              std::vector<std::size_t> group_order = {});
 
+/// The number of values that are trained.
+std::size_t trained_parameters(const gr::training_options& step);
+
 /// Plans the memory that --checkpoint and --memory-budget ask for; allocates nothing. `machine_flops` is the machine's
 /// rate in matrix products, `link` what copies to the host's memory. Throws gr::bad_flag for a policy or a budget that
 /// is not possible.

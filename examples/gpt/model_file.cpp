@@ -11,12 +11,13 @@
 #include <gradus/generate/token_window.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/run/run_folder.hpp>
-#include <gradus/tokenizer/tokenizer_trainer.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../llama/huggingface.hpp"
 #include "model_folder.hpp"
 #include "tools/huggingface.hpp"
+#include "tools/peft.hpp"
 
 namespace gpt {
 
@@ -43,8 +44,36 @@ gr::run_metadata check_sizes(const fs::path& path) {
   return metadata;
 }
 
+std::vector<std::string> adapted_layers(const std::string& words) { return layers_named<network>(words, "--lora-on"); }
+
+void load_whole(network& net, gr::context<gr::cpu>& ctx, const fs::path& path,
+                const std::function<void(network_parameter&)>& after) {
+  const auto note = [&](network_parameter& p) {
+    if (after) after(p);
+  };
+  if (format_to_read(path) != model_format::own) return load_huggingface(net, ctx, path, note);
+  const gr::run_metadata metadata = check_sizes(path);
+  if (metadata.all().contains("lora"))
+    throw gr::error(path.string() + ": holds adapters alone, of the model " + metadata.text("base"));
+  // Of a model of adapters, these are not in the file.
+  const gr::load_report read = gr::load(net, ctx, path, {.strict = adapter_rank == 0}, note);
+  for (const auto* names : {&read.missing, &read.other_shape})
+    for (const std::string& name : *names)
+      if (adapted_layer(name).empty()) throw gr::error(path.string() + ": has no '" + name + "' of this model's shape");
+  read_settings(net, metadata);
+}
+
+void load_network(network& net, gr::context<gr::cpu>& ctx, const fs::path& path, const fs::path& base) {
+  if constexpr (adapter_rank == 0) {
+    load_whole(net, ctx, path);
+  } else {
+    load_whole(net, ctx, base.empty() ? base_of_adapters(path) : base);
+    load_adapters(net, ctx, path, adapter_rank);
+  }
+}
+
 std::string tokenizer_beside(const fs::path& model) {
-  const fs::path path = model.parent_path() / "tokenizer.json";
+  const fs::path path = (is_folder(model) ? model : model.parent_path()) / "tokenizer.json";
   return is_there(path) ? path.string() : std::string();
 }
 
@@ -77,7 +106,7 @@ void print_sample(const fs::path& model, int count, std::uint64_t seed, const st
   gr::pool_resource pool(heap);
   gr::context ctx{stream, pool};
   network net;
-  load_model(net, ctx, model);
+  load_network(net, ctx, model);
   print_sample(net, ctx, tokenizer_beside(model), count, seed, stop);
 }
 
@@ -97,31 +126,26 @@ static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) 
 
 starting_model::starting_model(const options& o) : options_(o) {
   if (o.init.empty()) return;
-  if (!o.resume.empty()) {  // the weights are the checkpoint's, the tokenizer is the run's own
+  if (!o.resume.empty()) {  // the tokenizer is the run's own, and the weights are the checkpoint's, but for adapters
     encoder_ = tokenizer_beside(fs::path(o.resume) / "checkpoint.safetensors");
-    return;
+    if (adapter_rank == 0) return;
   }
   const fs::path path = o.init;
   std::error_code ignored;
   if (!is_there(path)) throw gr::error("--init: " + o.init + ": no such file or folder");
   named_ = o.init;
+  source_ = path;
   if (!fs::is_directory(path, ignored)) {
-    file_ = path;
-    if (format_to_read(path) == model_format::gguf) {
-      source_ = path;
-      unpacked_ = unpacked_tokenizer(path);
-    }
-  } else if (is_there(path / "config.json")) {
-    source_ = path;
-    file_ = huggingface_tensors(path);
-  } else {
-    file_ = model_in(path);
-    if (!is_there(file_))
+    if (format_to_read(path) == model_format::gguf) unpacked_ = unpacked_tokenizer(path);
+  } else if (!is_there(path / "config.json")) {
+    source_ = model_in(path);
+    if (!is_there(source_))
       throw gr::error("--init: " + o.init +
                       ": has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
-    named_ = file_.string();
+    named_ = source_.string();
   }
-  encoder_ = tokenizer_beside(unpacked_ ? *unpacked_ / "" : file_);
+  if (!o.resume.empty()) return;
+  encoder_ = tokenizer_beside(unpacked_ ? *unpacked_ / "" : source_);
   if (encoder_.empty()) return;
   tokenizer_ = read_model_tokenizer(encoder_);
   if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
@@ -132,7 +156,8 @@ gr::dataset starting_model::open_data() const {
   const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
   if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;
   gr::dataset data(files, sizes.context);
-  if (!source_.empty() && !tokenizer_ && data.bytes())
+  const bool own = source_.empty() || format_to_read(source_) == model_format::own;
+  if (!own && options_.resume.empty() && !tokenizer_ && data.bytes())
     throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
   if (tokenizer_ && data.tokenizer() != nullptr && !same_tokenizer(*tokenizer_, *data.tokenizer()))
     throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; " +
@@ -143,11 +168,6 @@ gr::dataset starting_model::open_data() const {
                     std::to_string(tokens));
   data.check_tokens(sizes.vocabulary);
   return data;
-}
-
-void starting_model::read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const {
-  if (!source_.empty()) load_huggingface(net, ctx, source_, after);
-  else load_model(net, ctx, file_, after);
 }
 
 }  // namespace gpt

@@ -8,12 +8,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <gradus/data/dataset.hpp>
 #include <gradus/run/checkpoint.hpp>
 #include <gradus/run/model_file.hpp>
 #include <gradus/tokenizer/text_tokenizer.hpp>
 
+#include "adapters.hpp"
 #include "config.hpp"
 #include "options.hpp"
 
@@ -37,28 +41,90 @@ void read_settings(Net& net, const gr::run_metadata& metadata) {
     if (const std::string wrong = net.wrong_setting(); !wrong.empty()) throw gr::error(wrong);
 }
 
-/// Writes a model with its sizes and its settings as metadata.
+/// Writes a model with its sizes and its settings as metadata, beside what `metadata` has; of a model with adapters,
+/// these alone.
 template <class Net>
-void save_model(const Net& net, const std::filesystem::path& path, const std::function<void()>& before_each = nullptr) {
-  gr::run_metadata metadata;
+void save_model(const Net& net, const std::filesystem::path& path, const std::function<void()>& before_each = nullptr,
+                gr::run_metadata metadata = {}) {
   metadata.set("model", model_mark());
   metadata.set("precision", std::string_view(precision_name));
   for (const auto& [name, size] : sizes.named()) metadata.set(name, size);
   add_settings(net, metadata);
-  gr::save(net, path, {metadata.all().begin(), metadata.all().end()}, before_each);
+  bool adapters = false;
+  gr::nn::for_each_adapter_slot(net, [&](std::string_view, const auto& slot) { adapters = adapters || slot; });
+  const auto is_kept = [&](std::string_view name) { return !adapters || !adapted_layer(name).empty(); };
+  gr::save(net, path, is_kept, {metadata.all().begin(), metadata.all().end()}, before_each);
 }
 /// The metadata of a model file. Throws gr::error, which names the first size that differs, unless the file holds a
 /// model of this program's architecture and sizes.
 gr::run_metadata check_sizes(const std::filesystem::path& path);
-template <class Net, class After = gr::nothing_after>
+
+using network_parameter =
+    gr::param_base<gr::model_traits<network>::value_type, gr::model_traits<network>::gradient_value_type, gr::cpu>;
+/// Reads a whole model: a file of ours, a folder of Hugging Face's or a GGUF file. Calls after(parameter), unless that
+/// is null, for each that may be trained. Throws gr::error.
+void load_whole(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path,
+                const std::function<void(network_parameter&)>& after = nullptr);
+/// Reads what load_whole() does, or adapters, of a run's file or a folder in PEFT's format, and the model that they
+/// belong to: `base`, or if that is empty the one that the file names. Throws gr::error.
+void load_network(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path,
+                  const std::filesystem::path& base = {});
+
+/// Gives another model of this program's sizes the values, settings and, if there are any, the adapters of `from`, whose
+/// memory it shares on the CPU.
+template <class Net>
+void take_values(const network& from, Net& to, gr::context<typename Net::device>& ctx) {
+  bool adapters = false;
+  gr::nn::for_each_adapter_slot(from, [&](std::string_view name, const auto& slot) {
+    if (!slot) return;
+    gr::nn::add_adapters(
+        to, [&](std::string_view other) { return other == name; }, slot->settings);
+    adapters = true;
+  });
+  std::vector<gr::buffer<gr::cpu>> values;
+  gr::visit_params(from, [&](const auto& p) { values.push_back(p.storage()); });
+  std::size_t next = 0;
+  gr::visit_params(to, [&]<class P>(P& p) {
+    using T = typename P::value_type;
+    if (adapter_rank > 0 && P::trains && !adapters) return;  // it keeps its own
+    const gr::buffer<gr::cpu> all = values[next++];
+    if constexpr (Net::device::host_addressable) p.set_storage(all);
+    else p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(all.data()), gr::category::parameter));
+  });
+  std::vector<std::vector<float>> states;
+  gr::visit_states(from, [&](const auto& s) { states.push_back(gr::to_host(s.value())); });
+  next = 0;
+  gr::visit_states(to, [&]<class S>(S& s) {
+    s.set(gr::from_host<float, typename S::shape>(ctx, states[next++].data(), gr::category::parameter));
+  });
+  gr::run_metadata settings;
+  add_settings(from, settings);
+  read_settings(to, settings);
+}
+/// load_network() into any model of this program's sizes.
+template <class Net>
 void load_model(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& path,
-                const After& after = {}) {
-  const gr::run_metadata metadata = check_sizes(path);
-  gr::load(net, ctx, path, {}, after);
-  read_settings(net, metadata);
+                const std::filesystem::path& base = {}) {
+  if constexpr (std::is_same_v<Net, network>) {
+    load_network(net, ctx, path, base);
+  } else if constexpr (Net::device::host_addressable) {
+    network read;
+    load_network(read, ctx, path, base);
+    take_values(read, net, ctx);
+  } else {
+    gr::stream host_stream;
+    gr::host_resource heap;
+    gr::context<gr::cpu> host{host_stream, heap};
+    network read;
+    load_network(read, host, path, base);
+    take_values(read, net, ctx);
+  }
 }
 
-/// The tokenizer.json in the folder of a model file; empty if there is none.
+/// The names of the linear layers that --lora-on stands for. Throws gr::bad_flag for a word that names none.
+std::vector<std::string> adapted_layers(const std::string& words);
+
+/// The tokenizer.json in the folder of a model file, or in a folder; empty if there is none.
 std::string tokenizer_beside(const std::filesystem::path& model);
 /// Reads a tokenizer.json. Throws gr::error if it has more tokens than the model.
 gr::tokenizer read_model_tokenizer(const std::string& file);
@@ -79,40 +145,45 @@ class starting_model {
 
   /// The run's data. Throws gr::error if their tokenizer is not the model's.
   gr::dataset open_data() const;
-  /// Loads the weights into a run's model, and calls after(parameter) for each; does nothing without --init.
+  /// Loads the weights into a run's model, and calls after(parameter) for each that may be trained; does nothing
+  /// without --init. The adapters of a model stay as they are.
   template <class Net, class After>
-  void load(Net& net, gr::context<typename Net::device>& ctx, const After& after) const {
-    if (file_.empty()) return;
+  void load(Net& net, gr::context<typename Net::device>& ctx, const After& after) {
+    if (source_.empty()) return;
     if constexpr (Net::device::host_addressable) {
-      read(net, ctx, after);
+      load_whole(net, ctx, source_, after);
+      note(net);
     } else {
       gr::stream host_stream;
       gr::host_resource heap;
       gr::context<gr::cpu> host{host_stream, heap};
       network on_host;
-      read(on_host, host, [](auto&) {});
-      gr::copy(on_host, net);
-      gr::visit_params(net, after);
-      gr::run_metadata settings;
-      add_settings(on_host, settings);
-      read_settings(net, settings);
+      load_whole(on_host, host, source_);
+      note(on_host);
+      take_values(on_host, net, ctx);
+      gr::visit_trained(net, after);
     }
   }
+  /// Adds to the metadata of a file of adapters which model they belong to.
+  template <class Net>
+  void describe(const Net& net, gr::run_metadata& to) const {
+    if constexpr (adapter_rank > 0)
+      add_adapter_notes(net, std::filesystem::absolute(named_).string(), fingerprint_, to);
+  }
   /// "starting from FILE"; empty without --init.
-  std::string text() const { return file_.empty() ? "" : "starting from " + named_; }
+  std::string text() const { return source_.empty() ? "" : "starting from " + named_; }
 
  private:
-  using parameter =
-      gr::param_base<gr::model_traits<network>::value_type, gr::model_traits<network>::gradient_value_type, gr::cpu>;
-  void read(network& net, gr::context<gr::cpu>& ctx, const std::function<void(parameter&)>& after) const;
-
   const options& options_;
-  std::filesystem::path file_;    // of tensors; empty: none
-  std::filesystem::path source_;  // a folder of Hugging Face's or a GGUF file; empty: a file of ours
+  std::filesystem::path source_;  // a file of ours, a folder of Hugging Face's or a GGUF file; empty: none
   std::shared_ptr<const std::filesystem::path> unpacked_;  // the folder of the tokenizer of a GGUF file
-  std::string named_;                                      // its name in messages
-  std::string encoder_;                                    // tokenizer.json that encodes texts; empty: bytes
-  std::optional<gr::tokenizer> tokenizer_;                 // beside the model
+  void note(const network& net) {
+    if constexpr (adapter_rank > 0) fingerprint_ = fingerprint_of_base(net);
+  }
+  std::string named_;                       // its name in messages
+  std::uint32_t fingerprint_ = 0;           // of the model that adapters belong to
+  std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
+  std::optional<gr::tokenizer> tokenizer_;  // beside the model
 };
 
 }  // namespace gpt

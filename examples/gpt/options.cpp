@@ -142,6 +142,17 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            "start from the weights of a model: a model.safetensors, a .gguf file, or the folder of a run or of Hugging "
            "Face's (a run that is resumed has read them)")
            .path(),
+       whole("lora", o.lora, 1, most_size,
+             "train adapters of this rank (LoRA) in place of the weights of --init, which stay as they are, in the "
+             "precision of products")
+           .without_default(),
+       named("lora-on", o.lora_on, "all, or names of linear layers with commas between",
+             "linear layers that get adapters: all, or their names, here or in Hugging Face's models, such as "
+             "q_proj,v_proj"),
+       positive("lora-alpha", o.lora_alpha, "adapters are multiplied by alpha / rank (default: twice the rank)")
+           .without_default(),
+       below_1("lora-dropout", o.lora_dropout, "share of what an adapter reads that is dropped in training"),
+       on_off("rslora", o.rslora, "adapters are multiplied by alpha / sqrt(rank) instead"),
        named("resume", o.resume, "the folder of a run",
              "run folder to resume from its last checkpoint; the other flags must be those of the run "
              "(scripts/train.sh --resume reads them from its folder)")
@@ -245,6 +256,10 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
     if (flags.given("out")) throw bad_flag("--out and --resume: give one of them; a resumed run stays in its folder");
     if (!o.save) throw bad_flag("--resume and --no-save: give one of them; a resumed run saves itself");
   }
+  if (o.lora > 0 && o.init.empty() && !flags.given("resume"))
+    throw bad_flag("--lora trains adapters of a model: name it with --init");
+  for (const char* name : {"lora-on", "lora-alpha", "lora-dropout", "rslora"})
+    if (o.lora == 0 && flags.given(name)) throw bad_flag(std::string("--") + name + " is for --lora RANK");
   listed_operations(o.checkpoint);  // throws
   if (!o.offload.empty() && on_gpu)
     throw bad_flag("--offload keeps optimizer states in a file, which is for the CPU: leave it out, or --device cpu");
@@ -268,7 +283,8 @@ void command_line::finish(double usual_rate) {
                "at most " + std::to_string(most_batches * batch * context) + " with this batch", o.batch_tokens);
     o.accumulate = static_cast<int>(batches);
   }
-  if (o.lr == 0) o.lr = flags.given("init") ? usual_rate / 10 : usual_rate;
+  if (o.lr == 0) o.lr = o.lora > 0 ? usual_rate / 5 : flags.given("init") ? usual_rate / 10 : usual_rate;
+  if (o.lora_alpha == 0) o.lora_alpha = 2.0 * o.lora;
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
   o.config = flags.config();
 }

@@ -27,6 +27,11 @@ struct options {
   int layers = 0, heads = 0, width = 0, context = 0, vocabulary = 0, batch = 0;
   int experts = 0, experts_per_token = 0, kv_heads = 0, hidden = 0, head_size = 0;
   std::string tied, biases;  ///< "0" or "1", and "2"; of a llama
+  int lora = 0;              ///< rank of adapters; 0: all parameters are trained
+  std::string lora_on = "all";
+  double lora_alpha = 0;  ///< 0: twice the rank
+  double lora_dropout = 0;
+  bool rslora = false;
   int gpu = 0;
   long long steps = 0;  ///< 0: as many as fit into the minutes
   double minutes = 0;   ///< 0: as long as the steps take

@@ -16,10 +16,10 @@ namespace {
 
 std::size_t parameters() { return gr::parameter_count(network()); }
 
-/// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward), and 12 *
-/// layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward; 4 in all if it
+/// is frozen), and 12 * layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
 double training_flops_per_token() {
-  return 6.0 * static_cast<double>(parameters() - unused_parameters(sizes)) +
+  return (adapter_rank > 0 ? 4.0 : 6.0) * static_cast<double>(parameters() - unused_parameters(sizes)) +
          12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
 
@@ -99,7 +99,11 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
                   const std::string& machine, const std::string& note, const std::string& starting_from) {
   const double machine_flops = run.options().names.machine_flops;
   if (!run.resumed()) run.log(start_of_log(o, plan, machine_flops, machine));
-  run.line(line("%s, %.2fM parameters", describe_model().c_str(), static_cast<double>(parameters()) / 1e6));
+  const auto millions = [](std::size_t n) { return static_cast<double>(n) / 1e6; };
+  run.line(line("%s, %.2fM parameters", describe_model().c_str(), millions(parameters())) +
+           (o.lora > 0 ? line(", and %.2fM in adapters of rank %d, which are trained",
+                              millions(trained_parameters(step_of(o))), o.lora)
+                       : ""));
   const auto batches = static_cast<std::size_t>(o.accumulate), tokens = batch_size * batches * sizes.context;
   const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";
   run.line(line("batch %zu%s: %zu tokens an update; %.2f%s", std::size_t{batch_size}, times.c_str(), tokens,

@@ -50,7 +50,7 @@ class saved_training final : public gr::resumable_training<Trainer> {
   using path = std::filesystem::path;
 
  public:
-  saved_training(memory& m, Trainer& t) : base(t), memory_(m) {}
+  saved_training(memory& m, Trainer& t, const starting_model& start) : base(t), memory_(m), start_(start) {}
 
   void describe(gr::run_metadata& about) const override {
     base::describe(about);
@@ -61,7 +61,9 @@ class saved_training final : public gr::resumable_training<Trainer> {
     base::resume(from, steps);
   }
   void write_model(const path& file, const std::function<void()>& before_each) override {
-    with_all_parameters([&] { save_model(this->net_, file, before_each); });
+    gr::run_metadata about;
+    start_.describe(this->net_, about);
+    with_all_parameters([&] { save_model(this->net_, file, before_each, about); });
   }
   void read_with_writer(const std::function<bool()>& next) override {
     with_all_parameters([&] { base::read_with_writer(next); });
@@ -82,6 +84,7 @@ class saved_training final : public gr::resumable_training<Trainer> {
     f();
   }
   memory& memory_;
+  const starting_model& start_;
 };
 
 /// Observes the steps for --profile, --anomaly and --memory-report.
@@ -142,6 +145,11 @@ void print_sample_of(const Net& net, gr::run& run, const options& o, memory& m, 
     gr::pool_resource pool(heap);
     gr::context<gr::cpu> host{host_stream, pool};
     network on_host;
+    gr::nn::for_each_adapter_slot(net, [&](std::string_view name, const auto& slot) {
+      if (slot)
+        gr::nn::add_adapters(
+            on_host, [&](std::string_view other) { return other == name; }, slot->settings);
+    });
     gr::init(on_host, host, gr::normal_init{});
     gr::copy(net, on_host);
     gr::run_metadata settings;

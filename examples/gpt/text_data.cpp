@@ -20,6 +20,13 @@ gr::run_metadata identity_of(const options& o, const text_data& data) {
   metadata.set("seed", o.seed);
   metadata.set("order", std::string_view(o.order));
   metadata.set("data", std::string_view(data.identity));
+  if (o.lora > 0) {
+    metadata.set("lora", o.lora);
+    metadata.set("lora_on", std::string_view(o.lora_on));
+    metadata.set("lora_alpha", o.lora_alpha);
+    metadata.set("lora_dropout", o.lora_dropout);
+    metadata.set("rslora", static_cast<int>(o.rslora));
+  }
   return metadata;
 }
 

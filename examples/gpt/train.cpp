@@ -26,7 +26,8 @@
 namespace {
 
 namespace gr = gradus;
-using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer>;
+using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer,
+                              gpt::adapter_rank>;
 
 std::atomic<long long> interrupted_at = 0;
 
@@ -49,7 +50,7 @@ int print_plan(const gpt::options& o) {
 
 void train(const gpt::options& o, gr::team& team) {
   // The data, and the weights to start from (--init).
-  const gpt::starting_model start(o);
+  gpt::starting_model start(o);
   gpt::text_data data{start.open_data()};
   if (o.sample_every > 0 && !data.readable())
     throw gr::bad_flag("--sample-every: the data's tokens cannot be shown as text: name their --tokenizer");
@@ -77,7 +78,7 @@ void train(const gpt::options& o, gr::team& team) {
   // From here on there is something to lose.
   std::optional<gr::interrupts<interrupted_at>> watched;
   if (team.is_first_of_process()) watched.emplace();
-  gpt::saved_training saved(memory, t);
+  gpt::saved_training saved(memory, t, start);
   run.begin(saved);
   gpt::report_start(run, o, plan, data, gpt::machine_name(stream), gpt::thread_note(o.threads), start.text());
 

@@ -19,10 +19,11 @@ namespace gpt {
 /// @tparam Batch sequences of a micro-batch
 /// @tparam Token integer type of token ids
 /// @tparam P     precision policy
+/// @tparam Rank  of adapters, which are trained in place of the parameters; 0: there are none
 template <class D, auto C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
-          template <class, class, class> class Optimizer = gr::adamw>
-class training : public gr::model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer> {
-  using base = gr::model_training<model_of<gr::on<D, P>, C>, D, P, Optimizer>;
+          template <class, class, class> class Optimizer = gr::adamw, gr::index_t Rank = 0>
+class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer> {
+  using base = gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer>;
 
  public:
   using ids = gr::shape<Batch, C.context>;

@@ -19,6 +19,7 @@ namespace llama {
 template <config C>
 gpt::huggingface_tensor huggingface_place(std::string_view name, const std::string& prefix = "model.") {
   constexpr const family& kind = C.kind();
+  if (name.find(".adapter.") != name.npos) return {};  // no parameter of such a model
   if (name == "output.weight") return {.name = "lm_head.weight", .rows = C.vocabulary};
   if (name == "tokens.weight") return {.name = prefix + "embed_tokens.weight", .rows = C.vocabulary};
   const bool norm = name.find("norm") != name.npos || name.find(".after_") != name.npos;
@@ -63,6 +64,12 @@ gpt::huggingface_tensor huggingface_place(std::string_view name, const std::stri
                                               {".mlp.router", router},
                                               {"blocks.", "layers."}});
   return place;
+}
+
+/// huggingface_place() of a model's parameter.
+template <class X, config C>
+gpt::huggingface_tensor place_in_huggingface(const model<X, C>&, std::string_view name) {
+  return huggingface_place<C>(name);
 }
 
 /// The settings in a folder's config.json. Throws gradus::error unless it describes a model of these sizes; `context`

@@ -12,6 +12,7 @@
 #include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
 #include "huggingface.hpp"
+#include "peft.hpp"
 #include "unfinished_folder.hpp"
 
 namespace gr = gradus;
@@ -27,14 +28,42 @@ std::optional<gr::tokenizer> tokenizer_of(const std::string& model, std::string 
   return std::nullopt;
 }
 
-// Calls f(model, context) with a model of this program's sizes.
+// A model of this program's sizes, without adapters.
+using plain_network = gpt::model_of<gpt::placed<gr::cpu, gpt::host_precision, 0>, gpt::sizes>;
+
+// Calls f(model) with the model in a file of ours, or with the whole that it and `adapter`, if one is named, are.
 template <class F>
-void with_model(const F& f) {
+void with_whole_model(const std::string& from, const std::string& adapter, const F& f) {
   gr::stream stream;
   gr::host_resource heap;
   gr::context ctx{stream, heap};
   gpt::network net;
-  f(net, ctx);
+  if (adapter.empty()) gpt::load_network(net, ctx, from);
+  else gpt::load_network(net, ctx, adapter, from);
+  if constexpr (gpt::adapter_rank == 0) {
+    f(net);
+  } else {
+    gpt::merge_adapters(net);
+    plain_network merged;
+    gr::init(merged, ctx, gr::normal_init{});
+    gr::copy(net, merged);
+    gr::run_metadata settings;
+    gpt::add_settings(net, settings);
+    gpt::read_settings(merged, settings);
+    f(merged);
+  }
+}
+
+// Writes the adapters in a file of ours as a folder of PEFT's.
+void write_adapters(const std::string& from, const std::string& out) {
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::context ctx{stream, heap};
+  gpt::network net;
+  gpt::load_network(net, ctx, from);
+  gpt::unfinished_folder files(out);
+  gpt::save_peft(net, files.path(), gpt::base_of_adapters(from).string());
+  files.finish();
 }
 
 }  // namespace
@@ -42,13 +71,19 @@ void with_model(const F& f) {
 int main(int argc, char** argv) {
   return gr::run_program("gpt_convert", [&] {
     using enum gpt::model_format;
-    std::string from, out, tokenizer, type = "f16", shards = "5GB";
+    std::string from, out, tokenizer, adapter, type = "f16", shards = "5GB";
+    bool merge = false;
     gpt::flag_table flags(
         "Converts a model between the files of gpt_train, the folders of Hugging Face's transformers, and GGUF files.",
         {gpt::positional("from", from, "NAME.safetensors of gpt_train, a folder of Hugging Face's, or NAME.gguf"),
          gpt::named("out", out, "the name of a file or folder",
                     "what to write: NAME.safetensors, NAME.gguf, or a folder; it must not exist yet")
              .required(),
+         gpt::on_off("merge", merge,
+                     "add the adapters of a run with --lora to its model, and write that; without it, they become a "
+                     "folder of PEFT's"),
+         gpt::text("adapter", adapter,
+                   "adapters of the model to add to it: the model.safetensors of a run, or a folder of PEFT's"),
          gpt::choice("type", type, gpt::gguf_types, "of the matrices in NAME.gguf: f32, f16, bf16 or q8_0"),
          gpt::size("shards", shards, "the largest file of a folder: a larger model becomes several, with an index"),
          gpt::text("tokenizer", tokenizer,
@@ -56,7 +91,16 @@ int main(int argc, char** argv) {
     if (!flags.read(argc, argv)) return 0;
     if (!gpt::is_there(from)) throw gr::error(from + ": no such file or folder");
     const gpt::model_format has = gpt::format_to_read(from), wanted = gpt::format_to_write(out);
-    if (has == wanted)
+    const bool whole = merge || !adapter.empty();
+    if (gpt::adapter_rank > 0 && !whole) {
+      if (wanted != folder || gpt::is_there(out))
+        throw gr::bad_flag("--out " + out + ": adapters become a new folder, of PEFT's; --merge writes the whole model");
+      write_adapters(from, out);
+      std::printf("wrote %s: adapters of rank %d\n", out.c_str(), static_cast<int>(gpt::adapter_rank));
+      return 0;
+    }
+    if (merge && gpt::adapter_rank == 0) throw gr::bad_flag("--merge: " + from + " has no adapters");
+    if (has == wanted && !whole)
       throw gr::bad_flag("--out " + out + " is of the same kind as " + from +
                          "; name NAME.gguf, NAME.safetensors, or a folder");
     if (flags.given("tokenizer") && has != own) throw gr::bad_flag("--tokenizer is for a model of gpt_train");
@@ -65,18 +109,14 @@ int main(int argc, char** argv) {
     if (wanted != folder && gpt::is_there(out)) throw gr::error(out + ": is there already; name a new file");
 
     if (wanted == own) {
-      with_model([&](auto& net, auto& ctx) {
-        load_huggingface(net, ctx, from);
-        gpt::save_model(net, out);
-      });
-    } else if (has == folder) {
+      with_whole_model(from, adapter, [&](auto& net) { gpt::save_model(net, out); });
+    } else if (has == folder && !whole) {
       gpt::write_gguf(from, out, type);
     } else {
       gpt::unfinished_folder files(wanted == gguf ? out + ".folder" : out);  // a GGUF file is made of a folder
-      if (has == gguf) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(shards));
+      if (has == gguf && !whole) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(shards));
       else
-        with_model([&](auto& net, auto& ctx) {
-          gpt::load_model(net, ctx, from);
+        with_whole_model(from, adapter, [&](auto& net) {
           const std::optional<gr::tokenizer> words = tokenizer_of(from, tokenizer);
           save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(shards));
           if (!words)

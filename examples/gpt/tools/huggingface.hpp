@@ -32,7 +32,13 @@ inline std::string huggingface_name(std::string name) {
 /// Where a GPT2LMHeadModel of sizes C has our parameter `name`.
 template <config C>
 huggingface_tensor huggingface_place(std::string_view name, const std::string& prefix) {
+  if (name.find(".adapter.") != name.npos) return {};  // no parameter of such a model
   return {.name = prefix + huggingface_name(std::string(name)), .rows = name == "tokens.weight" ? C.vocabulary : 0};
+}
+/// The same of a model's parameter.
+template <class X, config C>
+huggingface_tensor place_in_huggingface(const model<X, C>&, std::string_view name) {
+  return huggingface_place<C>(name, "transformer.");
 }
 
 /// The epsilon of GPT-2's norms and ours.

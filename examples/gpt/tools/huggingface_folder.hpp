@@ -151,7 +151,7 @@ std::vector<typename P::value_type> read_huggingface(Tensors& tensors, const hug
 }
 /// Fills a model from the tensors of a folder: `where(name)` is the huggingface_tensor of our parameter `name`; one
 /// without a name leaves the parameter as it is. The model is as it was until all of the folder has been read once.
-/// Calls after(parameter) for each that was read, before the next one is. Throws gradus::error.
+/// Calls after(parameter) for each that was read and may be trained, before the next one is. Throws gradus::error.
 template <class Net, class Tensors, class Where, class After = gr::nothing_after>
 void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, Tensors& tensors, const Where& where,
                       const After& after = {}) {
@@ -163,7 +163,7 @@ void read_huggingface(Net& net, gr::context<typename Net::device>& ctx, Tensors&
     if (from.name.empty()) return;
     const auto values = read_huggingface<P>(tensors, from);
     p.set(gr::from_host<typename P::value_type, typename P::shape>(ctx, values.data(), gr::category::parameter));
-    after(p);
+    if constexpr (P::trains) after(p);
   });
 }
 /// Rejects a file whose head differs from its token table: the model has one table for both.

@@ -31,10 +31,11 @@ namespace {
 // A token reads each weight once, so cached copies in the compute type pay.
 using policy = std::conditional_t<gpt::on_gpu, gpt::precision, gpt::host_precision>;
 // A struct of its own: nvcc cannot write the sizes among the arguments of another template.
-struct model : gpt::model_of<gr::on<gpt::device, gr::precision_with<policy, gr::keep_copies>>, gpt::sizes> {};
+struct model : gpt::model_of<gpt::placed<gpt::device, gr::precision_with<policy, gr::keep_copies>, gpt::adapter_rank>,
+                             gpt::sizes> {};
 
 struct options {
-  std::string model, prompt, tokenizer;
+  std::string model, prompt, tokenizer, adapter;
   std::vector<std::string> stop;
   int count = 400, samples = 1, threads = 0, gpu = 0;
   bool speed = false;
@@ -46,7 +47,11 @@ gpt::flag_table flags_of(options& o, std::string& device) {
   gr::sampling_rule& rule = o.how.rule;
   return gpt::flag_table(
       "Writes text with a trained GPT.",
-      {gpt::positional("model", o.model, "model.safetensors of a run"),
+      {gpt::positional(
+           "model", o.model,
+           "model.safetensors of a run, a folder of Hugging Face's, or NAME.gguf; of a run with --lora, its "
+           "adapters, which say where their model is"),
+       gpt::text("adapter", o.adapter, "adapters of that model: the model.safetensors of a run, or a folder of PEFT's"),
        gpt::text("prompt", o.prompt, "what the text begins with; -: what standard input holds"),
        gpt::whole("count", o.count, 1, most, "tokens to write, which are bytes without a tokenizer"),
        gpt::whole("samples", o.samples, 1, most, "texts to write, eight at a time"),
@@ -173,7 +178,8 @@ int write_texts(const options& o) {
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
   model net;
-  gpt::load_model(net, ctx, o.model);
+  if (o.adapter.empty()) gpt::load_model(net, ctx, o.model);
+  else gpt::load_model(net, ctx, o.adapter, o.model);
   gr::token_window<model> window(net, ctx);
 
   const auto start = timer::now();

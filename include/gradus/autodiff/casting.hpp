@@ -182,9 +182,12 @@ struct call_rules {
   using cast = typename decltype(find_cast(std::index_sequence_for<Xs...>{}))::type;
 };
 
+// The type of an operand's gradient; void for a parameter that has none.
+template <class X>
+using type_of_gradient = std::conditional_t<is_constant_param<X>, void, typename gradient_tensor_of<X>::value_type>;
 template <class D, bool Statistics, class Op, class... Xs>
 using call_of = call<D, Statistics, call_rules<Op, Xs...>::listed, typename call_rules<Op, Xs...>::products,
-                     typename call_rules<Op, Xs...>::reduce, typename gradient_tensor_of<Xs>::value_type...>;
+                     typename call_rules<Op, Xs...>::reduce, type_of_gradient<Xs>...>;
 
 }  // namespace detail
 

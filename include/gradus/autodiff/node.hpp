@@ -91,8 +91,10 @@ struct op_node : node {
       if (v.was_changed()) detail::fail_changed_parameter(detail::name_of(op));
     auto gradient = slot.take();
     auto& ctx = gradient.owner();
-    const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward,
-                                                                 detail::backward_cost<Op, Output, Saved, Inputs...>);
+    cost work = detail::backward_cost<Op, Output, Saved, Inputs...>;
+    if constexpr (detail::has_two_factors<Op>)
+      if (sinks[0] == nullptr || sinks[1] == nullptr) work.flops /= 2;
+    const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward, work);
     op.backward(saved, std::move(gradient), sink<I, Inputs>()...);
     if (ctx.observed_by() == nullptr) return;
     (notify(ctx, sink<I, Inputs>(), I + 1), ...);

@@ -16,6 +16,7 @@ namespace gradus {
 struct save_rule {
   unsigned inputs = 0;
   bool output = false;
+  unsigned for_gradient_of[3] = {~0u, ~0u, ~0u};  ///< of the first operands: the inputs that each one's gradient needs
 };
 /// Saves neither inputs nor output.
 constexpr save_rule save_nothing() { return {}; }
@@ -26,8 +27,16 @@ constexpr save_rule save_inputs(I... operand) {
 }
 /// Saves the output.
 constexpr save_rule save_output() { return {0, true}; }
+/// Saves the two factors of a product, each for the gradient of the other one: a factor is not saved if the other one is
+/// a constant. `also`: inputs that both gradients need.
+constexpr save_rule save_factors(unsigned also = 0) { return {0b11 | also, false, {0b10 | also, 0b01 | also, also}}; }
 /// Saves what either rule saves: `save_inputs(0) | save_output()`.
-constexpr save_rule operator|(save_rule a, save_rule b) { return {a.inputs | b.inputs, a.output || b.output}; }
+constexpr save_rule operator|(save_rule a, save_rule b) {
+  save_rule both{a.inputs | b.inputs, a.output || b.output};
+  for (int i = 0; i < 3; ++i)
+    both.for_gradient_of[i] = (a.inputs & a.for_gradient_of[i]) | (b.inputs & b.for_gradient_of[i]);
+  return both;
+}
 
 /// The result of a forward that has statistics to save besides its output (a mean, a log-sum-exp).
 template <class Output, class Statistics>
@@ -89,9 +98,10 @@ constexpr const T& get(const item<I, T>& of) {
   return of.value;
 }
 
+// A value that an operation saves, if it is `needed`.
 template <bool Saves, class T>
-constexpr auto saved_or_not(const T& value) {
-  if constexpr (Saves) return value;
+constexpr auto saved_or_not(const T& value, bool needed = true) {
+  if constexpr (Saves) return needed ? value : T{};
   else return not_saved{};
 }
 
@@ -118,8 +128,28 @@ constexpr std::string_view name_of(const Op& op) {
   if constexpr (requires { op.label; }) return op.label;
   else return Op::name;
 }
+
+// Whether a set of inputs, a bit for each of 32, has input i; if all bits are set, it has any.
+constexpr bool has_input(unsigned inputs, std::size_t i) {
+  return i < 32 ? ((inputs >> (i % 32)) & 1u) != 0 : inputs == ~0u;
+}
 template <class Op, std::size_t I>
-inline constexpr bool saves_input = I < 32 ? ((Op::saves.inputs >> (I % 32)) & 1u) != 0 : Op::saves.inputs == ~0u;
+inline constexpr bool saves_input = has_input(Op::saves.inputs, I);
+// The inputs that a call of the operation saves: those that a gradient needs, where has_gradient(i) says whether operand
+// number i may have one.
+template <class Op, class F>
+constexpr unsigned inputs_to_save(std::size_t operands, const F& has_gradient) {
+  unsigned needed = 0;
+  if constexpr (Op::saves.inputs != 0)
+    for (std::size_t i = 0; i < operands; ++i)
+      if (has_gradient(i)) needed |= i < 3 ? Op::saves.for_gradient_of[i] : ~0u;
+  return Op::saves.inputs & needed;
+}
+// True for a product whose two factors have a gradient each, of half of backward's FLOPs.
+template <class Op>
+inline constexpr bool has_two_factors =
+    (Op::saves.inputs & 0b11u) == 0b11u && (Op::saves.for_gradient_of[0] & 1u) == 0 &&
+    (Op::saves.for_gradient_of[1] & 2u) == 0;
 
 // True if the output shares the elements of the operand.
 template <class Op>

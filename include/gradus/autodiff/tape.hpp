@@ -259,10 +259,13 @@ class tape {
                          const Compute& compute, const Xs&... xs) {
     using detail::saves_input, detail::saved_or_not;
     // Saved before it runs, so that it does not overwrite them.
+    const unsigned saves =
+        detail::inputs_to_save<Op>(sizeof...(I), [&](std::size_t i) { return facts[i].slot != nullptr; });
     using Inputs = detail::items<decltype(saved_or_not<saves_input<Op, I>>(plain(xs)))...>;
-    Inputs inputs{{saved_or_not<saves_input<Op, I>>(plain(xs))}...};
+    Inputs inputs{{saved_or_not<saves_input<Op, I>>(plain(xs), detail::has_input(saves, I))}...};
     const detail::items<extents_of<shape_of<Xs>>...> extents{{plain(xs).extents()}...};  // before it moves operands
-    const detail::saved_version versions[] = {{facts[I], saves_input<Op, I> || detail::shares_elements<Op>()}...};
+    const detail::saved_version versions[] = {
+        {facts[I], detail::has_input(saves, I) || detail::shares_elements<Op>()}...};
     auto result = compute();
     using Result = detail::forward_result<decltype(result)>;
     using Output = typename Result::output;

@@ -170,6 +170,14 @@ struct operand_tensor<computed_param<P>> {
   using type = typename P::compute_tensor;
 };
 
+// True for a parameter that no recording has a gradient for.
+template <class X>
+inline constexpr bool is_constant_param = false;
+template <class X, index_t... E>
+inline constexpr bool is_constant_param<param<X, E...>> = !param<X, E...>::trains;
+template <class P>
+inline constexpr bool is_constant_param<computed_param<P>> = !P::trains;
+
 // The tensor in which an operand's gradient accumulates.
 template <class X>
 struct operand_gradient : operand_tensor<X> {};

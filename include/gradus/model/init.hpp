@@ -67,7 +67,7 @@ template <class T, class D>
 GRADUS_OF_BUILD GRADUS_NOINLINE buffer<D> starting_values(context<D>& ctx, index_t n, category what, start from,
                                                           random_key key, double deviation) {
   buffer<D> made(ctx, n * sizeof(T), what);
-  if (from == start::drawn)
+  if (from == start::drawn || from == start::by_inputs)
     device_access<D>::upload(ctx, made.data(), normal_values<T>(n, key, deviation).data(), made.bytes());
   else fill(ctx, static_cast<T*>(made.data()), T(from == start::ones ? 1.0f : 0.0f), n);
   return made;
@@ -84,7 +84,9 @@ GRADUS_OF_BUILD constexpr void init_tensor(P& p, context<D>& ctx, const Rule& ru
     const random_key key{rule.seed, is_param<P> ? 0xFFFFFFFFu : 0xFFFFFFFEu, ordinal};
     fans of{rows_of<S>, columns_of<S>};
     if constexpr (is_param<P>) of = p.start_fans();
-    const double deviation = rule.deviation(of.in, of.out) * p.start_scale();
+    const bool by_inputs = p.starts() == start::by_inputs;
+    const double deviation =
+        p.start_scale() * (by_inputs ? 1 / std::sqrt(static_cast<double>(of.in)) : rule.deviation(of.in, of.out));
     p.set(typename P::tensor_type(starting_values<T>(ctx, S::size, P::memory_category, p.starts(), key, deviation)));
   }
 }
@@ -96,7 +98,7 @@ struct nothing_after {
 };
 
 /// Gives every parameter and state of the model memory from `ctx` and starting values. Calls after(parameter) for each
-/// parameter that has them, before the next one's are made. Draws depend on the seed and on the parameter's position in
+/// parameter that may be trained, before the next one's are made. Draws depend on the seed and on the parameter's position in
 /// the model alone. Fan-in is the product of all extents but the last, and fan-out the last extent, unless the
 /// parameter says otherwise (param::start_fans), as a convolution's does.
 template <class Model, class D, class Rule, class After = nothing_after>
@@ -112,7 +114,7 @@ GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& r
   if constexpr (on_one_device) {
     visit_params(model, [&](auto& p) {
       detail::init_tensor(p, ctx, rule, ordinal++);
-      after(p);
+      if constexpr (std::remove_cvref_t<decltype(p)>::trains) after(p);
     });
     visit_states(model, [&](auto& s) { detail::init_tensor(s, ctx, rule, state++); });
   }

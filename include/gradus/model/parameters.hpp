@@ -138,8 +138,8 @@ constexpr auto why_not_found() {
   else return types<members_besides_those_of_its_base<M>>{};
 }
 
-/// The kinds of parameters that a type can own, the types in it whose parameters would not be found, and the devices of
-/// states.
+/// The kinds of trained parameters that a type can own, the types in it whose parameters would not be found, and the
+/// devices of its other tensors.
 template <class Kinds, class Hidden, class StateDevices = types<>>
 struct contents {
   using kinds = Kinds;
@@ -163,9 +163,11 @@ constexpr auto contents_in() {
   };
   if constexpr ((std::is_same_v<M, Around> || ...)) return contents<types<>, types<>>{};
   else if constexpr (kind == part::state) return contents<types<>, types<>, types<typename M::device>>{};
-  else if constexpr (kind == part::parameter)
-    return contents<types<param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>>,
-                    types<>>{};
+  else if constexpr (kind == part::parameter) {
+    using own = param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>;
+    if constexpr (M::trains) return contents<types<own>, types<>>{};
+    else return contents<types<>, types<>, types<typename M::device>>{};
+  }
   else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
     return contents<types<>, decltype(why_not_found<M>())>{};
   else if constexpr (kind == part::members)
@@ -218,6 +220,17 @@ constexpr void visit_parts(M& m, const F& f) {
 struct params_only {
   template <class M>
   static constexpr bool takes = is_param<M>;
+};
+struct trained_only {
+  template <class M>
+  static constexpr bool takes = [] {
+    if constexpr (is_param<M>) return M::trains;
+    else return false;
+  }();
+};
+struct trained_and_states {
+  template <class M>
+  static constexpr bool takes = trained_only::takes<M> || is_state<M>;
 };
 struct states_only {
   template <class M>
@@ -287,11 +300,23 @@ constexpr void visit_states(Model& model, const F& f) {
   if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit<detail::states_only>(model, f);
 }
 
+/// Calls f(param) for every parameter that a training may change: all but those with a frozen policy.
+template <class Model, class F>
+constexpr void visit_trained(Model& model, const F& f) {
+  if constexpr (detail::check_members<std::remove_const_t<Model>>()) detail::visit<detail::trained_only>(model, f);
+}
+
 /// The names of the parameters, in the order of visit_params: `blocks.3.attention.qkv.weight`. A member has its name in
 /// the GRADUS_MEMBERS line, an element of a container or tuple its position.
 template <class Model>
 std::vector<std::string> param_names(const Model& model) {
   return detail::names_in<detail::params_only>(model);
+}
+
+/// The names of the parameters that a training may change.
+template <class Model>
+std::vector<std::string> trained_names(const Model& model) {
+  return detail::names_in<detail::trained_only>(model);
 }
 
 /// Calls f(name, param) for every parameter, named as param_names() does.
@@ -303,6 +328,17 @@ void for_each_param(Model& model, const F& f) {
 template <class Model, class F>
 void for_each_tensor(Model& model, const F& f) {
   detail::for_each<detail::params_and_states>(model, f);
+}
+
+/// Calls f(name, param) for every parameter that a training may change.
+template <class Model, class F>
+void for_each_trained(Model& model, const F& f) {
+  detail::for_each<detail::trained_only>(model, f);
+}
+/// Calls f(name, tensor) for every parameter that a training may change, and every state: what checkpoints hold.
+template <class Model, class F>
+void for_each_trained_tensor(Model& model, const F& f) {
+  detail::for_each<detail::trained_and_states>(model, f);
 }
 
 /// Frees the gradients of all parameters. An optimizer's step does so itself.

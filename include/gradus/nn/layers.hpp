@@ -13,6 +13,7 @@
 #include "../ops/layer_norm/layer_norm.hpp"
 #include "../ops/matmul/matmul.hpp"
 #include "../ops/rms_norm/rms_norm.hpp"
+#include "adapter.hpp"
 
 /// Layers: structs of parameters, and what goes with them.
 namespace gradus::nn {
@@ -22,10 +23,13 @@ template <class X, index_t In, index_t Out>
 struct linear {
   param<X, In, Out> weight;
   param<X, Out> bias;
-  GRADUS_MEMBERS(weight, bias)
+  [[no_unique_address]] adapter_slot<X, In, Out> adapter = {};
+  GRADUS_MEMBERS(weight, bias, adapter)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return gradus::linear(std::forward<decltype(x)>(x), weight, bias);
+    return with_adapter(adapter, std::forward<decltype(x)>(x), [this](auto&& v) {
+      return gradus::linear(std::forward<decltype(v)>(v), weight, bias);
+    });
   }
 };
 
@@ -33,10 +37,13 @@ struct linear {
 template <class X, index_t In, index_t Out>
 struct linear_without_bias {
   param<X, In, Out> weight;
-  GRADUS_MEMBERS(weight)
+  [[no_unique_address]] adapter_slot<X, In, Out> adapter = {};
+  GRADUS_MEMBERS(weight, adapter)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return gradus::linear(std::forward<decltype(x)>(x), weight);
+    return with_adapter(adapter, std::forward<decltype(x)>(x), [this](auto&& v) {
+      return gradus::linear(std::forward<decltype(v)>(v), weight);
+    });
   }
 };
 

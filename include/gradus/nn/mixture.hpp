@@ -63,12 +63,15 @@ struct swiglu_experts {
 };
 
 namespace detail {
+template <class P>
+struct router_precision
+    : precision<typename P::store, typename P::reduce, compute_type<typename P::reduce>, typename P::reduce,
+                typename P::gradient> {
+  static constexpr bool trains = P::trains;
+};
 /// The X of a router: it computes in the policy's `reduce`, float as a rule, because softmax magnifies errors.
 template <class X>
-using for_router =
-    on<typename X::device,
-       precision<typename X::store, typename X::precision::reduce, compute_type<typename X::precision::reduce>,
-                 typename X::precision::reduce, typename X::gradient>>;
+using for_router = on<typename X::device, router_precision<typename X::precision>>;
 template <index_t PerToken, index_t Experts>
 inline constexpr bool experts_per_token_exist = PerToken >= 1 && PerToken <= Experts;
 }  // namespace detail

@@ -93,7 +93,7 @@ template <class Kind, class KindOfOptimizer>
 inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 }  // namespace detail
 
-/// The parameters of a model in its order, or pieces of them, each with its settings. The model must not move while the
+/// The trained parameters of a model in its order, or pieces of them, each with its settings. The model must not move while the
 /// list is in use.
 template <class T, class D, class G = T>
 class param_list {
@@ -120,7 +120,7 @@ class param_list {
   constexpr explicit param_list(Model& model) {
     if constexpr (!fits<Model>()) return;
     else if constexpr (is_param_pieces<Model>) add_pieces(model, decay_matrices);
-    else visit_params(model, [&](auto& p) { add(p, decay_matrices(info({}, p))); });
+    else visit_trained(model, [&](auto& p) { add(p, decay_matrices(info({}, p))); });
     reserve();
   }
   /// @param settings_of param_info -> param_settings, called once for each parameter of the model
@@ -128,8 +128,8 @@ class param_list {
   constexpr param_list(Model& model, const Settings& settings_of) {
     if constexpr (!fits<Model>()) return;
     else if constexpr (is_param_pieces<Model>) add_pieces(model, settings_of);
-    else if (std::is_constant_evaluated()) visit_params(model, [&](auto& p) { add(p, settings_of(info({}, p))); });
-    else for_each_param(model, [&](std::string_view name, auto& p) { add(p, settings_of(info(name, p))); });
+    else if (std::is_constant_evaluated()) visit_trained(model, [&](auto& p) { add(p, settings_of(info({}, p))); });
+    else for_each_trained(model, [&](std::string_view name, auto& p) { add(p, settings_of(info(name, p))); });
     reserve();
   }
   constexpr const std::vector<entry>& all() const { return entries_; }
@@ -141,7 +141,7 @@ class param_list {
   /// The name of each entry's parameter, if the list is one of this model, or of these pieces. Throws error otherwise.
   template <class Model>
   std::vector<std::string> names(const Model& model) const {
-    std::vector<std::string> all = param_names(model);
+    std::vector<std::string> all = trained_names(model);
     if (all.size() != entries_.size())
       throw error(
           "optimizer.for_each_state(ctx, model, f): pass what the optimizer was made of, the model or its "

@@ -119,8 +119,8 @@ class param_pieces {
   /// multiples of piece_unit or at the parameter's end.
   template <class Model>
   constexpr param_pieces(Model& model, const std::vector<piece_range>& ranges) {
-    visit_params(model, [&](auto& p) { wholes_.emplace_back(p, wholes_.size()); });
-    if (!std::is_constant_evaluated()) names_ = param_names(model);
+    visit_trained(model, [&](auto& p) { wholes_.emplace_back(p, wholes_.size()); });
+    if (!std::is_constant_evaluated()) names_ = trained_names(model);
     for (const piece_range& r : ranges) {
       check(r);
       pieces_.emplace_back(wholes_[r.number], r);
@@ -181,7 +181,7 @@ struct kind_of_parameters<param_pieces<T, D, G>> {
 
 /// The name of each piece's parameter.
 template <class T, class D, class G>
-std::vector<std::string> param_names(const param_pieces<T, D, G>& pieces) {
+std::vector<std::string> trained_names(const param_pieces<T, D, G>& pieces) {
   std::vector<std::string> names;
   for (const auto& p : pieces.all()) names.push_back(pieces.names()[p.range().number]);
   return names;

@@ -50,6 +50,7 @@ struct precision {
   using gradient = Gradient;
   /// Whether a parameter caches its copy in the compute type even on devices that do not need it; see keep_copies.
   static constexpr bool keeps_copies = false;
+  static constexpr bool trains = true;  ///< whether parameters have gradients; see frozen
 
   /// The list of `Op` under this policy; `usual` is its default.
   template <class Op>
@@ -150,6 +151,14 @@ struct precision_with : Policy {
 struct bf16_stream
     : precision_with<bf16_mixed,
                      in_low<op::embedding, op::map<functor::add>, op::layer_norm, op::rms_norm, op::channel_norm<0>>> {
+};
+
+/// A policy for parameters that are never trained: the same computation, of parameters stored in the compute type. They
+/// have no gradients, and optimizers and checkpoints of a training leave them out.
+template <class Policy>
+struct frozen : Policy {
+  using store = typename Policy::compute;
+  static constexpr bool trains = false;
 };
 
 namespace detail {

@@ -85,7 +85,7 @@ void add_state(std::vector<checkpointed>& to, std::string_view state, std::strin
 template <class D, class Model, class Optimizer>
 std::vector<checkpointed> checkpointed_tensors(context<D>& ctx, const Model& model, Optimizer& optimizer) {
   std::vector<checkpointed> all;
-  for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
+  for_each_trained_tensor(model, [&]<class P>(std::string_view name, const P& p) {
     using T = typename P::value_type;
     add_tensor(all, name, dtype_name<T>(), sizeof(T), P::shape::extents, const_cast<T*>(p.value().data()), is_state<P>);
   });
@@ -103,7 +103,7 @@ template <class Model, class Optimizer>
 checkpointed_steps steps_of(const Model& model, const Optimizer& optimizer) {
   checkpointed_steps steps{optimizer.steps(), {}};
   const std::vector<std::size_t> own = optimizer.steps_by_parameter();
-  for (std::string& name : param_names(model))
+  for (std::string& name : trained_names(model))
     steps.parameters.emplace_back(std::move(name), own[steps.parameters.size()]);
   return steps;
 }
@@ -191,7 +191,7 @@ namespace detail {
 // After values and states were read: counts the change, and sets the steps taken.
 template <class D, class Model, class Optimizer>
 void note_reading(context<D>& ctx, Model& model, Optimizer& optimizer, const checkpointed_steps& steps) {
-  for_each_tensor(model, [](auto, auto& p) { p.edit(); });
+  for_each_trained_tensor(model, [](auto, auto& p) { p.edit(); });
   std::vector<std::size_t> own;
   for (const auto& [name, taken] : steps.parameters) own.push_back(taken);
   optimizer.set_steps(ctx, steps.optimizer, own);
@@ -206,7 +206,7 @@ template <class D, class Model, class Optimizer>
 run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx, Model& model, Optimizer& optimizer) {
   safetensors_file file(path);
   run_metadata metadata(file.metadata());
-  const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, param_names(model), path);
+  const detail::checkpointed_steps steps = detail::steps_of_checkpoint(metadata, trained_names(model), path);
   const std::vector<detail::checkpointed> tensors = detail::checkpointed_tensors(ctx, model, optimizer);
   detail::check_checkpoint(file, tensors, path);
   file.check_checksum();

@@ -95,7 +95,7 @@ class resumable_model : public resumable {
   }
   void read_with_writer(const std::function<bool()>& next) override {
     bool more = true;
-    for_each_tensor(net_, [&](std::string_view, const auto& p) {
+    for_each_trained_tensor(net_, [&](std::string_view, const auto& p) {
       more = more && next();
       if (more) static_cast<void>(p.value().data());
     });

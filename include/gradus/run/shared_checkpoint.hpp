@@ -72,7 +72,7 @@ shared_tensors tensors_of_ranks(context<D>& ctx, const Model& model, Optimizer& 
                                 const param_pieces<T, D, G>& pieces, communicator<D>& ranks) {
   std::vector<checkpointed> of_model;
   std::vector<std::size_t> parameters;
-  for_each_tensor(model, [&]<class P>(std::string_view name, const P& p) {
+  for_each_trained_tensor(model, [&]<class P>(std::string_view name, const P& p) {
     using S = typename P::value_type;
     if constexpr (!is_state<P>) parameters.push_back(of_model.size());
     add_tensor(of_model, name, dtype_name<S>(), sizeof(S), P::shape::extents,
@@ -210,7 +210,7 @@ run_metadata read_checkpoint(const std::filesystem::path& path, context<D>& ctx,
   try_together(ctx, ranks, [&] {
     file.emplace(path);
     metadata = run_metadata(file->metadata());
-    steps = detail::steps_of_checkpoint(metadata, param_names(model), path);
+    steps = detail::steps_of_checkpoint(metadata, trained_names(model), path);
     detail::check_checkpoint(*file, shared.tensors, path);
     if (ranks.rank() == 0) file->check_checksum();
   });

@@ -16,8 +16,9 @@
 
 namespace gradus {
 
-/// How a parameter is initialised: randomly, or with a constant.
-enum class start { drawn, zeros, ones };
+/// How a parameter is initialised: randomly, or with a constant. `by_inputs`: normal draws with the deviation 1 /
+/// sqrt(fan_in), whatever the initialiser says.
+enum class start { drawn, zeros, ones, by_inputs };
 
 /// The inputs that an output sums and the outputs that an input reaches, from which initialisers take the deviation.
 struct fans {
@@ -88,6 +89,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
   using value_type = typename tensor_type::value_type;
   using gradient_value_type = typename gradient_type::value_type;
   static constexpr category memory_category = category::parameter;
+  static constexpr bool trains = X::precision::trains;  ///< false: it is frozen for good
 
   /// Matrices start random, vectors (biases) at zero; see is_matrix.
   constexpr param() : param(gradus::is_matrix({Extents...}) ? start::drawn : start::zeros) {}
@@ -190,8 +192,8 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     if (frozen || known().frozen) slot().clear();
     known().frozen = frozen;
   }
-  /// True after freeze(), until freeze(false).
-  constexpr bool is_frozen() const { return known().frozen; }
+  /// True after freeze(), until freeze(false); always with a frozen policy.
+  constexpr bool is_frozen() const { return !trains || known().frozen; }
 
   constexpr start starts() const { return start_; }
   constexpr double start_scale() const { return scale_; }
@@ -209,7 +211,7 @@ class param final : public param_base<typename X::store, typename X::gradient, t
     return has_gradient() ? slot().value().data() : nullptr;
   }
   /// False while it is frozen, even if a recording from before has filled its slot.
-  constexpr bool has_gradient() const override { return slot().value() && !known().frozen; }
+  constexpr bool has_gradient() const override { return slot().value() && !is_frozen(); }
 
  private:
   // The gradient's memory lasts, so it comes from where the value's does.

@@ -82,7 +82,7 @@ class data_parallel final : gradient_observer {
                   std::to_string(ranks.size()) + " ranks must divide them");
     std::vector<sized_parameter> sizes;
     std::vector<param_base<T, G, D>*> parameters;
-    for_each_param(model, [&](std::string_view name, auto& p) {
+    for_each_trained(model, [&](std::string_view name, auto& p) {
       const std::string_view of = group_of_param(name);
       sizes.push_back({std::string(of.empty() ? name : of), p.size()});
       members_.push_back(member_of(p));

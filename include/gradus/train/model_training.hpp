@@ -2,9 +2,11 @@
 // What training steps have in common, whatever the model and its batches: options, the optimizer, the loss scale, ranks
 // that share the work, and the step's figures on their way to the host.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "../core/config.hpp"
 #include "../model/init.hpp"
 #include "../model/parameters.hpp"
+#include "../nn/adapter.hpp"
 #include "../optim/adamw.hpp"
 #include "../optim/loss_scaler.hpp"
 #include "../optim/optimizer.hpp"
@@ -35,10 +38,12 @@ struct training_options {
   double clip = 1;     ///< largest gradient norm; 0: no limit
   double skip_spikes =
       0;  ///< standard deviations above the running mean of norms beyond which an update is skipped; 0: none
-  int accumulate = 1;            ///< micro-batches a step, on all ranks together
-  std::uint64_t seed = 1;        ///< of the parameters, dropout and rounding
-  adamw_options adamw = {};      ///< other optimizers take its lr and weight_decay
-  region_schedule regions = {};  ///< what backward recomputes
+  int accumulate = 1;                            ///< micro-batches a step, on all ranks together
+  std::uint64_t seed = 1;                        ///< of the parameters, dropout and rounding
+  adamw_options adamw = {};                      ///< other optimizers take its lr and weight_decay
+  region_schedule regions = {};                  ///< what backward recomputes
+  std::vector<std::string> adapted_layers = {};  ///< names of the linear layers that get adapters, if the model has any
+  nn::adapter_settings adapter = {};
   int ranks = 1, rank = 0;
   int leaves = 1;  ///< data_parallel_options::leaves; divides `accumulate`
   sharding shard = sharding::nothing;
@@ -238,7 +243,7 @@ class model_training {
   /// Uses all tensors of the model in their order, which gathers parameters that ranks share. Ends with
   /// release_values().
   void read_values() {
-    for_each_tensor(net, [](std::string_view, const auto& p) { p.value().storage().use(); });
+    for_each_trained_tensor(net, [](std::string_view, const auto& p) { p.value().storage().use(); });
     release_values();
   }
   /// Frees parameters that were gathered for work outside of an update.
@@ -345,6 +350,12 @@ class model_training {
                                                        const auto& first) {
     if constexpr (requires { net.dropout; }) net.dropout = o.dropout;
     if constexpr (requires { net.regions; }) net.regions = o.regions;
+    if (!o.adapted_layers.empty()) {
+      const auto chosen = [&](std::string_view name) {
+        return std::ranges::find(o.adapted_layers, name) != o.adapted_layers.end();
+      };
+      nn::add_adapters(net, chosen, o.adapter);
+    }
     if (!o.is_parallel()) {
       init(net, persistent, first);
       return {};

@@ -96,6 +96,7 @@ class region_core {
     if (mode_ == mode::replay) return replayed(key, inputs, op, facts, std::forward<Xs>(xs)...);
     check_present(facts);
     tape_->add_uses(facts);
+    for (const operand_facts& fact : facts) learns_ = learns_ || fact.slot != nullptr;
     using Result = decltype(run<true>(owner(), phase::forward, op, std::forward<Xs>(xs)...));
     using Output = typename forward_result<Result>::output;
     constexpr bool has_statistics = !std::is_same_v<Result, Output>;
@@ -109,7 +110,12 @@ class region_core {
                             bytes};
       keep = policy_->saves(asked);
       offload = keep && policy_->offloads(asked);
-      add_operation(tape_->regions_, key, inputs, keep, Op::saves.output || has_statistics, Op::saves.inputs, facts);
+      // Values of a region have no slots yet: each of them may get a gradient.
+      const auto may_have_gradient = [&](std::size_t i) {
+        return facts[i].slot != nullptr || facts[i].recorder != nullptr;
+      };
+      add_operation(tape_->regions_, key, inputs, keep, Op::saves.output || has_statistics,
+                    inputs_to_save<Op>(N, may_have_gradient), facts);
     }
     ++count_;
     const auto keep_extents = [&]([[maybe_unused]] const Output& out) {
@@ -195,6 +201,7 @@ class region_core {
   std::size_t first_;         // the region's first entry in the log
   std::size_t count_ = 0;     // operations applied so far
   std::size_t expected_ = 0;  // operations that forward applied
+  bool learns_ = false;       // forward read a parameter that has a gradient
   kept_results<D> kept_;
   kept_results<D> extents_;  // of bounded results, also of those that are not kept
 };

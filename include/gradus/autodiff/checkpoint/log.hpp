@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "../op.hpp"
+
 namespace gradus {
 
 /// What replaying a region does with an operation: compute it, take the result that the region kept, or skip it because
@@ -38,18 +40,14 @@ class region_graph {
       set(i, action);
       const std::size_t end = i + 1 < operations.size() ? operations[i + 1].first_producer : producers.size();
       for (std::size_t k = o.first_producer; k < end; ++k)
-        if (producers[k] != 0 && (action == replay_action::compute || saves(o, k - o.first_producer)))
+        if (producers[k] != 0 &&
+            (action == replay_action::compute || detail::has_input(o.saved_inputs, k - o.first_producer)))
           operations[producers[k] - 1].needed = true;
     }
   }
   constexpr void clear() {
     operations.clear();
     producers.clear();
-  }
-
- private:
-  static constexpr bool saves(const operation& o, std::size_t input) {
-    return input < 32 ? ((o.saved_inputs >> input) & 1u) != 0 : o.saved_inputs == ~0u;
   }
 };
 

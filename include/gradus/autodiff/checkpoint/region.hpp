@@ -77,6 +77,13 @@ class region : public detail::region_core<typename Outer::device> {
     on.begin_part();
     auto outputs = detail::as_tuple(inner.call(f, args));
     inner.decide(policy);
+    bool learns = inner.learns_;
+    for (const detail::operand_facts& fact : facts) learns = learns || fact.slot != nullptr;
+    if (!learns) {  // there is no gradient to compute
+      on.end_part();
+      on.regions_.entries.resize(first);
+      return leave(outer, std::move(outputs), static_cast<decltype(detail::slots_for(outputs))*>(nullptr));
+    }
     std::apply([&](const auto&... kept) { (detail::notify_kept(on.owner(), kept), ...); }, args);
     const std::uint64_t digest = detail::digest_of_outputs(outputs);
     using Node = detail::region_node<region, F, decltype(args), decltype(detail::slots_for(outputs))>;
@@ -107,7 +114,7 @@ class region : public detail::region_core<typename Outer::device> {
   template <class>
   friend class region;
 
-  using core::core, core::mode_, core::count_, core::tape_;
+  using core::core, core::mode_, core::count_, core::tape_, core::learns_;
 
   template <class Output>
   constexpr traced<Output, region> as_traced(detail::recorded_value<Output> by) {
@@ -118,6 +125,7 @@ class region : public detail::region_core<typename Outer::device> {
     region inner(outer.root(), mode::untracked, 0);
     std::tuple args{detail::keep_argument(detail::taken_operand(std::forward<Xs>(xs), xs...))...};
     auto outputs = detail::as_tuple(inner.call(f, args));
+    outer.learns_ = outer.learns_ || inner.learns_;
     return leave(outer, std::move(outputs), static_cast<decltype(detail::slots_for(outputs))*>(nullptr));
   }
 

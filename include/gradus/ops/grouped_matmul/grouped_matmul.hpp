@@ -29,7 +29,7 @@ struct grouped_matmul {
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned cast_operands = 0b011;
   static constexpr unsigned rounds_operands = 0b010;
-  static constexpr save_rule saves = save_inputs(0, 1, 2);
+  static constexpr save_rule saves = save_factors(0b100);
 
   template <class X, class W>
   using output_of = with_shape<X, with_extent<typename X::shape, 1, W::shape::extent_in_type(2)>>;

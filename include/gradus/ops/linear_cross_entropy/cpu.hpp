@@ -26,7 +26,8 @@ void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss
                        vocabulary);
     if (dlogits == nullptr) continue;
     gemm<Acc>(ctx, false, false, n, width, columns, dlogits, columns, table, width, false, dx + first * width, width);
-    gemm<Acc>(ctx, true, false, columns, width, n, dlogits, columns, from, width, first != 0, dtable, width);
+    if (dtable != nullptr)
+      gemm<Acc>(ctx, true, false, columns, width, n, dlogits, columns, from, width, first != 0, dtable, width);
   }
   *loss = mean_loss<Loss>(row_losses, rows, count);
 }
@@ -35,7 +36,7 @@ void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
-  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits`.
+  /// `dtable` may be null (not needed), or it and `dx`. Overwrites `logits`.
   template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, matrix_extents of,
                       matrix_extents of_logits, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,

@@ -40,7 +40,7 @@ struct chunk_products {
 
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
-  /// `dx` and `dtable` may both be null (not needed). Overwrites `logits` with their gradient, in the products' type.
+  /// `dtable` may be null (not needed), or it and `dx`. Overwrites `logits` with their gradient, in the products' type.
   template <class Acc, class X, class Chunk, class Loss, class TDX, class TDTable, class C, class T, class I>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, shaped_matrix<X> of,
                       shaped_matrix<Chunk>, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
@@ -67,8 +67,9 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
       if (!recorded) return;
       gemm(ctx, product_of<Acc, G, TDX>(typename products::to_x{}, size, of_chunk), dlogits, table, dx + first * width,
            false);
-      gemm(ctx, product_of<Acc, G, TDTable>(typename products::to_table{}, size, of_chunk), dlogits, from, dtable,
-           first != 0);
+      if (dtable != nullptr)
+        gemm(ctx, product_of<Acc, G, TDTable>(typename products::to_table{}, size, of_chunk), dlogits, from, dtable,
+             first != 0);
     };
     if constexpr (X::bounded) {
       static_cast<void>(row_columns<X>());

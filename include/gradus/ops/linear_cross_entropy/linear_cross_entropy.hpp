@@ -29,8 +29,8 @@ namespace op::inline GRADUS_BUILD {
 
 /// Cross-entropy of the logits x table^T, computed in chunks of rows.
 ///
-/// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: both, because
-/// forward cannot know which are needed. Kernels: forward(accumulate_in, ctx, ignore, matrix of x, of a chunk's logits,
+/// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: that of x, and
+/// that of the table unless its policy is a frozen one. Kernels: forward(accumulate_in, ctx, ignore, matrix of x, of a chunk's logits,
 /// rows per chunk, loss, dx, dtable, logits, row losses, x, table, targets); backward(ctx, size, gradient, dloss).
 /// @tparam ChunkRows rows per chunk; 0: as many as fit in the device's `chunk_bytes`, at least 128
 template <index_t Vocabulary, index_t ChunkRows = 0>
@@ -73,12 +73,16 @@ struct linear_cross_entropy {
     else return std::min(rows, std::max<index_t>(fitting_rows<X, Table>(), 128));
   }
 
+  /// The tensor of a gradient of type T; none if that is void.
+  template <class T, class Shape, class D>
+  using gradient_of_table = typename std::conditional_t<std::is_void_v<T>, std::type_identity<not_saved>,
+                                                        std::type_identity<tensor<T, Shape, D>>>::type;
   /// The gradients for a loss gradient of 1.
   template <class X, class Table>
   struct gradients {
     X dx;
     Table dtable;
-    static constexpr std::size_t bytes = X::bytes + Table::bytes;
+    static constexpr std::size_t bytes = X::bytes + gradus::detail::bytes_of<Table>();
     constexpr auto parts() const { return std::tie(dx, dtable); }
   };
 
@@ -86,7 +90,8 @@ struct linear_cross_entropy {
   constexpr auto forward(Call how, const X& x, const Table& table, const Targets& targets) const {
     using D = typename X::device;
     using DX = tensor<typename Call::template gradient<0>, typename X::shape, D>;
-    using DTable = tensor<typename Call::template gradient<1>, typename Table::shape, D>;
+    constexpr bool table_learns = !std::is_void_v<typename Call::template gradient<1>>;
+    using DTable = gradient_of_table<typename Call::template gradient<1>, typename Table::shape, D>;
     using loss_type = tensor<typename Call::reduce, shape<>, D>;
     auto& ctx = how.owner();
     for (index_t i = 0; i + 1 < X::rank; ++i)
@@ -102,7 +107,11 @@ struct linear_cross_entropy {
           accumulate_in<typename Call::products>{}, ctx, ignore, as_matrix(x.extents()), as_matrix(logits.extents()),
           chunk, loss.data(), dx, dtable, logits.data(), row_losses.data(), x.data(), table.data(), targets.data());
     };
-    if constexpr (Call::saves_statistics) {
+    if constexpr (Call::saves_statistics && !table_learns) {
+      gradients<DX, DTable> kept{DX(ctx, x.extents()), {}};
+      run(kept.dx.data(), static_cast<typename Call::reduce*>(nullptr));
+      return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
+    } else if constexpr (Call::saves_statistics) {
       gradients<DX, DTable> kept{DX(ctx, x.extents()), DTable(ctx, category::gradient)};
       constexpr index_t most_rows = rows_of<typename X::shape>;
       if constexpr (chunk_rows<X, Table>() < most_rows && is_rounded<typename DTable::value_type>) {
@@ -117,7 +126,7 @@ struct linear_cross_entropy {
       run(kept.dx.data(), kept.dtable.data());
       return with_statistics<loss_type, gradients<DX, DTable>>{std::move(loss), std::move(kept)};
     } else {
-      run(static_cast<typename DX::value_type*>(nullptr), static_cast<typename DTable::value_type*>(nullptr));
+      run(static_cast<typename DX::value_type*>(nullptr), static_cast<typename Call::reduce*>(nullptr));
       return loss;
     }
   }
@@ -125,11 +134,13 @@ struct linear_cross_entropy {
   constexpr void backward(const Saved& saved, Loss dloss, const gradient_sink<X>& dx,
                           const gradient_sink<Table>& dtable, const gradient_sink<Targets>&) const {
     auto [gx, gtable] = statistics(saved);  // the only owner, not read again: may be scaled in place
-    const auto give = [&](auto& gradient, const auto& sink) {
-      if (!sink) return;
-      kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.extents().size,
-                                                                 gradient.data(), std::as_const(dloss).data());
-      sink.give(std::move(gradient));
+    const auto give = [&]<class G>(G& gradient, const auto& sink) {
+      if constexpr (!std::is_same_v<G, not_saved>) {
+        if (!sink) return;
+        kernel<linear_cross_entropy, typename X::device>::backward(dloss.owner(), gradient.extents().size,
+                                                                   gradient.data(), std::as_const(dloss).data());
+        sink.give(std::move(gradient));
+      }
     };
     give(gx, dx);
     give(gtable, dtable);

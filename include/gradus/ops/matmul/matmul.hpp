@@ -68,7 +68,7 @@ struct matrix_product {
   static constexpr op_precision precision = op_precision::low;
   static constexpr unsigned rounds_operands =
       TransposeA ? 0 : 0b10;  // b is then the right operand in a's gradient, too
-  static constexpr save_rule saves = save_inputs(0, 1);
+  static constexpr save_rule saves = save_factors();
 
   template <class A, class B>
   using rule = gradus::detail::matmul_rule<typename A::shape, typename B::shape, TransposeA, TransposeB>;
@@ -147,7 +147,7 @@ struct linear {
   static constexpr unsigned cast_operands = 0b011;
   static constexpr unsigned rounds_operands = 0b010;
   static constexpr unsigned copied_operands = 0b100;
-  static constexpr save_rule saves = save_inputs(0, 1);
+  static constexpr save_rule saves = save_factors();
 
   template <class X, class W, class B>
   static constexpr flop_counts flops() {
