@@ -34,18 +34,20 @@ class added_token_finder {
   /// The texts are what to look for, and not empty.
   explicit added_token_finder(std::vector<added_token> tokens);
 
-  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id)` for those
-  /// tokens, in their order.
-  template <class Between, class Found>
-  void split(std::string_view text, const Between& between, const Found& found) const {
+  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id, begin)` for those
+  /// tokens, in their order; `is_token(token, begin)` may say that a text is none there.
+  template <class Between, class Found, class IsToken>
+  void split(std::string_view text, const Between& between, const Found& found, const IsToken& is_token) const {
     std::size_t done = 0;
     for (std::size_t at = 0; at < text.size();) {
       const match m = find(text, at);
       if (m.token == nullptr) break;
-      at = m.begin + m.token->text.size();
+      at = m.begin + 1;
+      if (!is_token(*m.token, m.begin)) continue;
+      at = m.end;
       if (const match whole = widened(m, text, done); whole.token != nullptr) {
         if (done < whole.begin) between(text.substr(done, whole.begin - done));
-        found(whole.token->id);
+        found(whole.token->id, m.begin);
         done = whole.end;
       }
     }
