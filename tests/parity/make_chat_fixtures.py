@@ -6,14 +6,15 @@
 
 formats.json     "snippets": contents; "chats": 1,000 chats of (role, snippet, snippet); "templates": for each template,
                  as public models have it, an FNV-1a hash of each chat's text followed by the text with the assistant's
-                 turn opened, or null where the template refuses the chat; and the whole text of the first few.
+                 turn opened, or null where the template refuses the chat; the whole text of the first few; and for the
+                 "tokenizer" of tests/data/tokenizer the ids of plain chats: pairs of a chat and its ids.
 """
 import json
 import pathlib
 import random
 import sys
 
-from tokenizers import Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 ALTERNATE = ("{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must "
@@ -93,6 +94,9 @@ SNIPPETS = ["", "", "Hello", "Who are you?", " a space before", "and after ", "\
             "<|eot_id|>", "{{ 7 * 7 }}", "{% raw %}", "\\n", "\"'", "\u00a0", "\u2003x\u3000", "\x1c", "\x85", "\u200b",
             "def f(x):\n    return x", "\u0000", "a\rb\r\n", "\u180e"]
 ROLES = ["system", "user", "assistant"]
+TOKENIZERS = {"chatml": "smollm", "qwen2.5": "qwen2", "llama3": "llama3", "llama2": "llama2", "mistral": "mistral",
+              "gemma": "gemma", "phi3": "llama2"}
+PHI3 = ["<|endoftext|>", "<|assistant|>", "<|end|>", "<|system|>", "<|user|>"]  # which take the white space after them
 
 
 def fnv(text):
@@ -111,6 +115,21 @@ def random_chat(rng):
     return [[role, rng.randrange(len(SNIPPETS)), rng.randrange(len(SNIPPETS))] for role in roles]
 
 
+def plain_ids(name, texts, chats):
+    """Of chats without the texts of marks, whose answers do not begin like what a mark's end could merge with."""
+    path = pathlib.Path(__file__).parents[1] / "data" / "tokenizer" / f"{TOKENIZERS[name]}.json"
+    tokenizer = Tokenizer.from_file(str(path))
+    if name == "phi3":
+        tokenizer.add_tokens([AddedToken(t, normalized=False, special=True, rstrip=True) for t in PHI3])
+    taken = []
+    for i, text in texts.items():
+        contents = [(role, SNIPPETS[a] + SNIPPETS[b]) for role, a, b in chats[i]]
+        if not any(c in content for c in "<[" for _, content in contents) and not any(
+                role == 2 and content[:1].isspace() for role, content in contents):
+            taken.append([i, tokenizer.encode(text, add_special_tokens=False).ids])
+    return taken[:40]
+
+
 def main():
     out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1] / "data" / "chat")
     out.mkdir(parents=True, exist_ok=True)
@@ -120,20 +139,24 @@ def main():
     for name, (bos, eos, text) in TEMPLATES.items():
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()))
         tokenizer.bos_token, tokenizer.eos_token = bos, eos
-        hashes, shown = [], []
+        hashes, shown, texts = [], [], {}
         for chat in chats:
             messages = [{"role": ROLES[r], "content": SNIPPETS[a] + SNIPPETS[b]} for r, a, b in chat]
             try:
-                closed, opened = (tokenizer.apply_chat_template(messages, chat_template=text, tokenize=False,
-                                                                add_generation_prompt=open_) for open_ in (False, True))
+                closed, opened = (
+                    tokenizer.apply_chat_template(messages, chat_template=text, tokenize=False,
+                                                  add_generation_prompt=generates) for generates in (False, True))
                 # An answer to an answer is refused here.
                 hashes.append(fnv(closed if chat[-1][0] == 2 else closed + opened))
+                texts[len(hashes) - 1] = closed
                 if len(shown) < 4:
                     shown.append(closed)
             except Exception as problem:
-                assert "alternate" in str(problem) or "System role" in str(problem) or "Only user" in str(problem), problem
+                assert any(why in str(problem) for why in ("alternate", "System role", "Only user")), problem
                 hashes.append(None)
         templates[name] = {"bos": bos, "eos": eos, "template": text, "hashes": hashes, "shown": shown}
+        if name in TOKENIZERS:
+            templates[name] |= {"tokenizer": TOKENIZERS[name], "ids": plain_ids(name, texts, chats)}
         print(name, sum(h is None for h in hashes), "refused")
     with open(out / "formats.json", "w") as file:
         json.dump({"snippets": SNIPPETS, "chats": chats, "templates": templates}, file, separators=(",", ":"))
