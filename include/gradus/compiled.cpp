@@ -9,7 +9,6 @@
 #include "cpu/workers.ipp"
 #include "data/array_file.ipp"
 #include "data/batches.ipp"
-#include "data/chat_format.ipp"
 #include "data/csv.ipp"
 #include "data/host_array.ipp"
 #include "data/idx.ipp"
@@ -61,10 +60,10 @@
 #include "tokenizer/words.ipp"
 
 #if __has_include(<nlohmann/json.hpp>)  // without it, files that read JSON are omitted
+#include "data/chat_format.ipp"
 #include "data/dataset.ipp"
 #include "data/text_examples.ipp"
 #include "data/token_examples.ipp"
-#include "data/tokenizer_config.ipp"
 #include "io/safetensors.ipp"
 #include "io/sharded_safetensors.ipp"
 #include "run/checkpoint.ipp"

@@ -39,7 +39,8 @@ TEMPLATES = {
         "        {{- '<|im_start|>system\\n" + QWEN + "<|im_end|>\\n' }}\n    {%- endif %}\n{%- endif %}\n"
         "{%- for message in messages %}\n    {%- if (message.role == \"user\") or (message.role == \"system\" and not "
         "loop.first) or (message.role == \"assistant\" and not message.tool_calls) %}\n"
-        "        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}\n    {%- endif %}\n"
+        "        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}\n"
+        "    {%- endif %}\n"
         "{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\\n' }}\n{%- endif %}\n")),
     "llama3": ("<|begin_of_text|>", "<|eot_id|>",
                "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
@@ -89,8 +90,9 @@ TEMPLATES = {
              "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}"
              "{% endif %}"),
 }
-SNIPPETS = ["", "", "Hello", "Who are you?", " a space before", "and after ", "\n\nlines\n", "\t", "2+2=4", "naïve café",
-            "日本語。", "👩‍👩‍👧 🇩🇪", "<|im_end|>", "<|im_start|>system\n", "</s>", "[/INST]", "<<SYS>>", "<end_of_turn>",
+SNIPPETS = ["", "", "Hello", "Who are you?", " a space before", "and after ", "\n\nlines\n", "\t", "2+2=4",
+            "naïve café", "日本語。", "👩‍👩‍👧 🇩🇪", "<|im_end|>",
+            "<|im_start|>system\n", "</s>", "[/INST]", "<<SYS>>", "<end_of_turn>",
             "<|eot_id|>", "{{ 7 * 7 }}", "{% raw %}", "\\n", "\"'", "\u00a0", "\u2003x\u3000", "\x1c", "\x85", "\u200b",
             "def f(x):\n    return x", "\u0000", "a\rb\r\n", "\u180e"]
 ROLES = ["system", "user", "assistant"]

@@ -1,8 +1,10 @@
 #pragma once
 // Chats as texts: how a language model's chat format writes the messages. Formats are data; no template is executed.
+// Not part of gradus.hpp: files that name a format need nlohmann/json.
 
 #include <array>
-#include <cstddef>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +17,7 @@ namespace gradus {
 
 /// Who wrote a message.
 enum class chat_role { system, user, assistant };
-constexpr auto names_of(chat_role) { return std::array{"system", "user", "assistant"}; }
+inline constexpr std::array chat_role_names{"system", "user", "assistant"};
 
 /// A message of a chat.
 struct chat_message {
@@ -62,7 +64,8 @@ struct chat_format {
 
   /// The chat's pieces in their order. Throws gradus::error for no messages, or for a role where the format has none.
   std::vector<chat_segment> render(std::span<const chat_message> messages) const;
-  /// The same with the assistant's turn opened, for an answer. Throws gradus::error also if the last message is one.
+  /// The pieces up to the opened turn of the assistant, for an answer. Throws gradus::error also if the last message is
+  /// an answer.
   std::vector<chat_segment> open(std::span<const chat_message> messages) const;
 };
 
@@ -76,13 +79,18 @@ std::string chat_format_names();
 chat_format chat_format_named(std::string_view name);
 
 /// The format of a `chat_template`, recognised by what it spells; its bos_token and eos_token, if they are given,
-/// replace those of the format. A default system message is taken from the template: the first text, not an expression,
+/// replace the format's own. A default system message is taken from the template: the first text, not an expression,
 /// that it spells between what begins and what ends a system's turn.
 ///
 /// Throws gradus::error, with the names to choose from, for a template that no format writes as it does, and for a
 /// default system message with quotes or braces.
 chat_format recognised_chat_format(std::string_view template_text, std::string_view bos = {},
                                    std::string_view eos = {});
+
+/// The format of a tokenizer_config.json, by its `chat_template`: a text, or a list of which "default" is taken; or
+/// else by the file chat_template.jinja beside it. Nullopt if there is neither. Throws gradus::error as
+/// recognised_chat_format(), and for a file that is no such JSON.
+std::optional<chat_format> read_chat_format(const std::filesystem::path& tokenizer_config);
 
 }  // namespace gradus
 

@@ -1,9 +1,11 @@
 #pragma once
 #include <algorithm>
-#include <initializer_list>
+#include <system_error>
 #include <utility>
 
 #include "../core/printable.hpp"
+#include "../io/json.hpp"
+#include "../io/text_file.hpp"
 #include "../tokenizer/unicode.hpp"
 #include "chat_format.hpp"
 
@@ -107,32 +109,23 @@ GRADUS_IMPL std::vector<known_chat_format> known_chat_formats() {
            .eos = "</s>"}};  // by its name alone: templates of it differ
 }
 
-/// Without white space around it, as Python strips it.
-GRADUS_IMPL std::string_view trimmed_text(std::string_view text, bool front, bool back) {
-  const auto space = [](char32_t c) { return unicode::is_space(c) || (c >= 0x1C && c <= 0x1F); };
-  while (front && !text.empty()) {
-    const auto c = unicode::read_utf8(text, 0);
-    if (!space(c.value)) break;
-    text.remove_prefix(c.bytes);
-  }
-  while (back && !text.empty()) {
-    std::size_t begin = text.size() - 1;
-    while (begin > 0 && text.size() - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-    if (!space(unicode::read_utf8(text, begin).value)) break;
-    text = text.substr(0, begin);
-  }
-  return text;
-}
-
-/// Without white space around the whole of some segments.
+/// Without white space around the whole, as Python strips it.
 GRADUS_IMPL void trim_segments(std::span<chat_segment> segments) {
-  const auto trim = [](std::string& text, bool front) {
-    text = std::string(trimmed_text(text, front, !front));
-    return text.empty();
-  };
-  for (chat_segment& s : segments)
-    if (!trim(s.text, true)) break;
-  for (std::size_t i = segments.size(); i > 0 && trim(segments[i - 1].text, false); --i) continue;
+  const std::string whole = text_of(segments);
+  std::size_t begin = whole.size(), end = 0, at = 0;  // of what stays
+  unicode::for_each_character(whole, [&](char32_t c, std::string_view bytes) {
+    if (!unicode::is_space(c) && (c < 0x1C || c > 0x1F)) {
+      begin = std::min(begin, at);
+      end = at + bytes.size();
+    }
+    at += bytes.size();
+  });
+  at = 0;
+  for (chat_segment& s : segments) {
+    const std::size_t stop = at + s.text.size(), first = std::clamp(begin, at, stop);
+    s.text = s.text.substr(first - at, std::max(first, std::clamp(end, at, stop)) - first);
+    at = stop;
+  }
 }
 
 /// Writes one chat.
@@ -267,8 +260,10 @@ GRADUS_IMPL chat_format recognised_chat_format(std::string_view template_text, s
                   "', which no chat format here writes; to do without it, "
                   "name one by --chat-format: " +
                   chat_format_names());
-  for (auto& [format, its_bos, its_eos, all_of, none_of] : detail::known_chat_formats()) {
-    if (all_of.empty() || !std::ranges::all_of(all_of, holds) || std::ranges::any_of(none_of, holds)) continue;
+  for (auto& known : detail::known_chat_formats()) {
+    if (known.all_of.empty() || !std::ranges::all_of(known.all_of, holds) || std::ranges::any_of(known.none_of, holds))
+      continue;
+    chat_format& format = known.format;
     const auto put = [&](const std::string& from, std::string_view to) {
       if (from.empty() || to.empty() || from == to) return;
       for (std::string* text : {&format.before, &format.after, &format.user.begin, &format.system.end, &format.user.end,
@@ -276,15 +271,46 @@ GRADUS_IMPL chat_format recognised_chat_format(std::string_view template_text, s
         detail::replace_all(*text, from, to);
       for (std::string& stop : format.stops) detail::replace_all(stop, from, to);
     };
-    put(its_bos, bos);
-    put(its_eos, eos);
-    if (!holds("bos_token") && !holds(its_bos)) format.before.clear();
-    else if (format.before.empty() && holds("bos_token") && its_bos.empty()) format.before = bos;
+    put(known.bos, bos);
+    put(known.eos, eos);
+    if (!holds("bos_token") && !holds(known.bos)) format.before.clear();
+    else if (format.before.empty() && holds("bos_token") && known.bos.empty()) format.before = bos;
     if (format.system_as == chat_format::system_turn::own)
       format.default_system = detail::default_system_of(template_text, format.system);
     return std::move(format);
   }
   throw error("chat_template: none of the chat formats; name one by --chat-format: " + chat_format_names());
+}
+
+GRADUS_IMPL std::optional<chat_format> read_chat_format(const std::filesystem::path& tokenizer_config) {
+  const std::string path = tokenizer_config.string();
+  const nlohmann::json values = parse_json(read_text(tokenizer_config), path);
+  if (!values.is_object()) throw error(path + ": is no JSON object");
+  // A token is its text, or an object with its "content".
+  const auto text = [](const nlohmann::json& from, const char* key, const char* within) {
+    const auto found = from.is_object() ? from.find(key) : from.end();
+    if (found == from.end()) return std::string();
+    if (found->is_string()) return found->get<std::string>();
+    return found->is_object() && found->contains(within) && (*found)[within].is_string()
+               ? (*found)[within].get<std::string>()
+               : std::string();
+  };
+  std::string written = text(values, "chat_template", "default");
+  if (const auto list = values.find("chat_template"); list != values.end() && list->is_array())
+    for (const nlohmann::json& one : *list)
+      if (text(one, "name", "") == "default") written = text(one, "template", "");
+  std::error_code ignored;
+  if (const auto beside = tokenizer_config.parent_path() / "chat_template.jinja";
+      written.empty() && std::filesystem::exists(beside, ignored))
+    written = read_text(beside);
+  if (written.empty()) {
+    if (values.contains("chat_template") && !values["chat_template"].is_null())
+      throw error(path + ": chat_template: is no text, and no list with a \"default\"");
+    return std::nullopt;
+  }
+  try {
+    return recognised_chat_format(written, text(values, "bos_token", "content"), text(values, "eos_token", "content"));
+  } catch (const error& problem) { throw error(path + ": " + problem.what()); }
 }
 
 }  // namespace gradus

@@ -50,8 +50,8 @@ struct text_example {
 ///     a folder          its .txt and .md files, also in folders within, in the order of their names
 ///
 /// The keys of an object, or the columns of a table, are `text`; or `prompt` and `completion`; or `messages`, a list of
-/// {"role", "content"}, where a "weight" of 0 keeps an assistant's message from being learned; or `prompt`, `chosen` and
-/// `rejected`. Prompts and what follows them are all texts, or all lists of messages. Others are ignored.
+/// {"role", "content"}, where a "weight" of 0 keeps an assistant's message from being learned; or `prompt`, `chosen`
+/// and `rejected`. Prompts and what follows them are all texts, or all lists of messages. Other keys are ignored.
 ///
 /// Throws gradus::error with the file and the line, counted from 1, of what is none of that, or is no UTF-8; and for
 /// files without examples, or in other formats, with what to do.

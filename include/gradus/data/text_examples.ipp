@@ -82,13 +82,12 @@ class example_reader {
       if (!list[i].is_object()) fail(name + " is no JSON object");
       if (list[i].contains("tool_calls") && !list[i]["tool_calls"].empty()) fail(name + " has \"tool_calls\"");
       const std::string role = part("role");
-      const auto names = names_of(chat_role{});
-      const auto known = std::ranges::find(names, role);
-      if (known == names.end())
+      const auto known = std::ranges::find(chat_role_names, role);
+      if (known == chat_role_names.end())
         fail(name + ": role \"" + printable(role.substr(0, 40)) + "\" is none of system, user, assistant");
       const auto weight = list[i].find("weight");
-      all.push_back(
-          {static_cast<chat_role>(known - names.begin()), part("content"), weight == list[i].end() || *weight != 0});
+      all.push_back({static_cast<chat_role>(known - chat_role_names.begin()), part("content"),
+                     weight == list[i].end() || *weight != 0});
     }
     return all;
   }
@@ -171,7 +170,7 @@ class example_file {
   void check(std::string_view text) const {
     if (unicode::count_broken(text) > 0) throw error(where() + ": is not UTF-8");
   }
-  /// Sets `fields` to those of the next row that is no empty line; returns false after the last one.
+  /// Reads the fields of the next row that is no empty line; returns false after the last one.
   bool next_row(char delimiter, bool quotes, std::vector<std::string>& fields) {
     while (left_.starts_with('\n') || left_.starts_with("\r\n")) {
       left_.remove_prefix(left_.front() == '\n' ? 1 : 2);

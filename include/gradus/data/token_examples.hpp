@@ -1,14 +1,12 @@
 #pragma once
 // Examples as tokens, and rows that several of them share. Not part of gradus.hpp: their files need nlohmann/json.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "../core/config.hpp"
@@ -63,7 +61,6 @@ class example_encoder {
 
 /// What becomes of an example of too many tokens.
 enum class long_examples { cut, skip };
-constexpr auto names_of(long_examples) { return std::array{"cut", "skip"}; }
 
 /// Examples to train on, and how many were not taken as they are.
 struct token_examples {
@@ -84,19 +81,20 @@ token_examples read_token_examples(std::span<const std::filesystem::path> paths,
                                    std::size_t context, long_examples longer = long_examples::cut);
 
 /// Rows of whole documents: for each row, which documents are in it.
-using packs = std::vector<std::vector<std::size_t>>;
+using document_rows = std::vector<std::vector<std::size_t>>;
 
 /// Puts documents of these lengths into rows of at most `capacity`, each into one. The documents are shuffled, and 512
 /// at a time are placed, the longest first, each where it leaves the least room (best fit decreasing); the emptiest row
 /// of these goes on with the next ones. The rows are shuffled, too. A function of its arguments alone.
 ///
 /// Throws gradus::error for a document longer than a row.
-packs pack(std::span<const std::size_t> lengths, std::size_t capacity, std::uint64_t seed, std::uint64_t epoch);
+document_rows pack_documents(std::span<const std::size_t> lengths, std::size_t capacity, std::uint64_t seed,
+                             std::uint64_t epoch);
 
 /// Rows by their number, through all epochs: the same for every rank, and after a resumption.
 class pack_sequence {
  public:
-  /// Throws gradus::error as pack(), and for no documents.
+  /// Throws gradus::error as pack_documents(), and for no documents.
   pack_sequence(std::vector<std::size_t> lengths, std::size_t capacity, std::uint64_t seed);
 
   /// The documents of row `number`, until the next call. A row of an earlier epoch packs them all once more.
@@ -110,7 +108,7 @@ class pack_sequence {
   std::vector<std::size_t> lengths_;
   std::size_t capacity_;
   std::uint64_t seed_, epoch_ = 0, first_ = 0;  // first_: the number of the epoch's first row
-  packs rows_;
+  document_rows rows_;
 };
 
 /// A row of documents for a model, of n positions. Those after the documents predict nothing, each a document alone.

@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <functional>
-#include <set>
+#include <map>
 #include <type_traits>
 #include <variant>
 
@@ -130,52 +130,35 @@ GRADUS_IMPL token_examples read_token_examples(std::span<const std::filesystem::
   return all;
 }
 
-GRADUS_IMPL packs pack(std::span<const std::size_t> lengths, std::size_t capacity, std::uint64_t seed,
-                       std::uint64_t epoch) {
+GRADUS_IMPL document_rows pack_documents(std::span<const std::size_t> lengths, std::size_t capacity, std::uint64_t seed,
+                                         std::uint64_t epoch) {
   constexpr std::size_t window = 512;
   // An epoch's examples and its rows are shuffled by two keys.
   const auto key = [&](std::uint32_t which) {
     return random_key{seed, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32) ^ which << 31,
                       random_domain::data};
   };
-  packs closed, open;
-  std::vector<std::size_t> room;  // of each open row
-  std::vector<std::size_t> some;
+  document_rows closed;
+  std::multimap<std::size_t, std::vector<std::size_t>> open;  // rows, by the room that they have left
   for (std::size_t at = 0; at < lengths.size();) {
-    some.clear();
+    std::vector<std::size_t> some;
     for (; at < lengths.size() && some.size() < window; ++at)
       some.push_back(detail::shuffled(at, lengths.size(), key(0)));
     std::ranges::stable_sort(some, std::greater(), [&](std::size_t i) { return lengths[i]; });
-    std::set<std::pair<std::size_t, std::size_t>> by_room;  // with the row's number
-    for (std::size_t row = 0; row < open.size(); ++row) by_room.emplace(room[row], row);
     for (const std::size_t i : some) {
       if (lengths[i] > capacity)
-        throw error("pack: document " + std::to_string(i) + " of " + std::to_string(lengths[i]) +
+        throw error("pack_documents: document " + std::to_string(i) + " of " + std::to_string(lengths[i]) +
                     " does not fit into a row of " + std::to_string(capacity));
-      auto best = by_room.lower_bound({lengths[i], 0});
-      if (best == by_room.end()) {
-        best = by_room.emplace(capacity, open.size()).first;
-        open.emplace_back();
-        room.push_back(capacity);
-      }
-      const std::size_t row = best->second;
-      by_room.erase(best);
-      open[row].push_back(i);
-      by_room.emplace(room[row] -= lengths[i], row);
+      const auto best = open.lower_bound(lengths[i]);
+      auto row = open.extract(best != open.end() ? best : open.emplace(capacity, std::vector<std::size_t>()));
+      row.key() -= lengths[i];
+      row.mapped().push_back(i);
+      open.insert(std::move(row));
     }
-    const std::size_t emptiest = by_room.empty() ? 0 : by_room.rbegin()->second;
-    std::swap(open[emptiest], open.back());
-    const std::size_t left = room[emptiest];
-    packs next;
-    if (at < lengths.size()) {
-      next.push_back(std::move(open.back()));
-      open.pop_back();
-    }
-    closed.insert(closed.end(), std::make_move_iterator(open.begin()), std::make_move_iterator(open.end()));
-    open = std::move(next);
-    room.assign(open.size(), left);
+    while (open.size() > (at < lengths.size() ? 1 : 0))
+      closed.push_back(std::move(open.extract(open.begin()).mapped()));
   }
-  packs shuffled(closed.size());
+  document_rows shuffled(closed.size());
   for (std::size_t i = 0; i < closed.size(); ++i)
     shuffled[detail::shuffled(i, closed.size(), key(1))] = std::move(closed[i]);
   return shuffled;
@@ -188,7 +171,7 @@ GRADUS_IMPL pack_sequence::pack_sequence(std::vector<std::size_t> lengths, std::
 }
 
 GRADUS_IMPL void pack_sequence::start(std::uint64_t epoch, std::uint64_t first) {
-  rows_ = pack(lengths_, capacity_, seed_, epoch);
+  rows_ = pack_documents(lengths_, capacity_, seed_, epoch);
   epoch_ = epoch;
   first_ = first;
 }

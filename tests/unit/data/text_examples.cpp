@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <gradus/data/text_examples.hpp>
-#include <gradus/data/tokenizer_config.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/json.hpp>
 #include <string>

@@ -202,7 +202,7 @@ TEST_CASE("rows are full, and each document is in one row an epoch") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{511}, std::size_t{513}, std::size_t{20000}}) {
     CAPTURE(count);
     const auto lengths = uniform_lengths(count, 8, 128);
-    const gr::packs rows = gr::pack(lengths, 1024, 3, 0);
+    const gr::document_rows rows = gr::pack_documents(lengths, 1024, 3, 0);
     std::vector<int> times(count);
     std::size_t tokens = 0;
     for (const auto& row : rows) {
@@ -215,16 +215,15 @@ TEST_CASE("rows are full, and each document is in one row an epoch") {
     CHECK(std::ranges::count(times, 1) == static_cast<std::ptrdiff_t>(count));
     if (count == 20000) {
       const double filled = static_cast<double>(tokens) / static_cast<double>(rows.size() * 1024);
-      MESSAGE("filled: " << filled);
-      CHECK(filled >= 0.97);
+      CHECK(filled >= 0.99);  // 0.9990 when this was written
     }
-    CHECK(gr::pack(lengths, 1024, 3, 0) == rows);
-    if (count > 1) CHECK(gr::pack(lengths, 1024, 3, 1) != rows);
-    if (count > 1) CHECK(gr::pack(lengths, 1024, 4, 0) != rows);
+    CHECK(gr::pack_documents(lengths, 1024, 3, 0) == rows);
+    if (count > 1) CHECK(gr::pack_documents(lengths, 1024, 3, 1) != rows);
+    if (count > 1) CHECK(gr::pack_documents(lengths, 1024, 4, 0) != rows);
   }
-  CHECK(gr::pack({}, 8, 0, 0).empty());
-  CHECK_THROWS_WITH_AS(gr::pack(std::vector<std::size_t>{3, 9}, 8, 0, 0),
-                       "pack: document 1 of 9 does not fit into a row of 8", gr::error);
+  CHECK(gr::pack_documents({}, 8, 0, 0).empty());
+  CHECK_THROWS_WITH_AS(gr::pack_documents(std::vector<std::size_t>{3, 9}, 8, 0, 0),
+                       "pack_documents: document 1 of 9 does not fit into a row of 8", gr::error);
 }
 
 TEST_CASE("a row is found by its number, in any order") {
