@@ -256,33 +256,35 @@ GRADUS_IMPL void token_encoder::encode_parts(std::span<const text_part> parts,
     return std::ranges::all_of(in, same) && (std::ranges::all_of(in, with_marks) || !is_mark(t));
   };
   const bool all_marks = std::ranges::all_of(parts, with_marks);
-  const auto tokens_of_range = [&](std::size_t begin, std::size_t end) {
+  const auto tokens_of_text = [&](const std::string& some, bool first) {
     std::vector<token> tokens;
     encode_between(
-        std::string_view(text).substr(begin, end - begin), begin == 0,
-        [&](const added_token& t) { return all_marks || !is_mark(t); },
-        [&](std::span<const token> some) { tokens.insert(tokens.end(), some.begin(), some.end()); });
+        some, first, [&](const added_token& t) { return all_marks || !is_mark(t); },
+        [&](std::span<const token> word) { tokens.insert(tokens.end(), word.begin(), word.end()); });
     return tokens;
   };
   tokenizer_.before_.split(
       text,
       [&](std::string_view piece) {
         const auto begin = static_cast<std::size_t>(piece.data() - text.data()), end = begin + piece.size();
-        std::size_t last = begin;
-        std::vector<token> before;  // of the group before, from `last` on
+        std::size_t last = begin;  // of the group before
         for (std::size_t at = begin; at < end;) {
           std::size_t part = part_at(at), stop = at;
           const int group = parts[part].group;
           for (; stop < end && parts[part].group == group; ++part) stop = std::min(end, ends[part]);
-          std::vector<token> own = tokens_of_range(at, stop);
-          std::span<const token> shown = own;
-          std::vector<token> both;
-          if (at > last) both = tokens_of_range(last, stop);
-          // A model's own space, which a tokenizer puts before each text, is no part of what continues one.
-          if (at > last && std::ranges::equal(before, std::span(both).first(std::min(before.size(), both.size()))))
-            shown = std::span<const token>(both).subspan(before.size());
-          sink(shown, group);
-          before = std::move(own);
+          const std::string here = text.substr(at, stop - at);
+          std::vector<token> tokens = tokens_of_text(here, at == 0);
+          // What a tokenizer puts before each text, such as SentencePiece's space, is no part of what continues one. So
+          // its tokens are those after the text before, or after a line, unless they would change these.
+          for (const std::string& before : {text.substr(last, at - last), std::string("\n")}) {
+            if (at == begin) break;
+            const std::vector<token> alone = tokens_of_text(before, last == 0);
+            std::vector<token> both = tokens_of_text(before + here, last == 0);
+            if (both.size() < alone.size() || !std::equal(alone.begin(), alone.end(), both.begin())) continue;
+            tokens.assign(both.begin() + static_cast<std::ptrdiff_t>(alone.size()), both.end());
+            break;
+          }
+          sink(tokens, group);
           last = std::exchange(at, stop);
         }
       },

@@ -147,6 +147,15 @@ TEST_CASE("texts are learned whole, of prompts what completes them, and both end
   whole.push_back(*llama.end_token());
   CHECK(joined.tokens == whole);
 
+  // Where the prompt's end would be one token with what follows, the prompt keeps its tokens, and nothing is added.
+  const auto cut_word = begins.encode(gr::completion_example{"A wor", "d"});
+  CHECK(llama.decode(std::span(cut_word.tokens).subspan(1, cut_word.tokens.size() - 2)) == "A word");
+  const gr::tokenizer gemma = tokenizer_of("gemma");
+  gr::example_encoder lines(&gemma);
+  const auto split = lines.encode(gr::completion_example{"\n\n", "\n\n"});
+  const std::int32_t two = *gemma.id_of("\n\n");
+  CHECK(split.tokens == ids{*gemma.begin_token(), two, two, *gemma.end_token()});
+
   gr::example_encoder bytes(nullptr, gr::chat_format_named("alpaca"));
   CHECK(bytes.encode(gr::completion_example{"ab", "c"}) == gr::token_example{{'a', 'b', 'c', '\n'}, {0, 0, 1, 1}});
   CHECK(bytes.encode(gr::plain_example{"c\n"}).tokens == ids{'c', '\n'});
