@@ -60,7 +60,10 @@
 #include "tokenizer/words.ipp"
 
 #if __has_include(<nlohmann/json.hpp>)  // without it, files that read JSON are omitted
+#include "data/chat_format.ipp"
 #include "data/dataset.ipp"
+#include "data/text_examples.ipp"
+#include "data/token_examples.ipp"
 #include "io/safetensors.ipp"
 #include "io/sharded_safetensors.ipp"
 #include "run/checkpoint.ipp"

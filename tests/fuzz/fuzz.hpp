@@ -18,9 +18,9 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
 /// A file that holds the bytes, for readers of files; removed at the end.
 class input_file {
  public:
-  input_file(const std::uint8_t* data, std::size_t size)
+  input_file(const std::uint8_t* data, std::size_t size, const std::string& suffix = {})
       : path_(std::filesystem::temp_directory_path() /
-              ("gradus_fuzz_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+              ("gradus_fuzz_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)) + suffix)) {
     std::ofstream(path_, std::ios::binary)
         .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   }

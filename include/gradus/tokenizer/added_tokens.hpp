@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,22 +31,24 @@ namespace detail {
 /// Finds added tokens in a text: the first one, and the longest of several that begin there.
 class added_token_finder {
  public:
+  using token_test = std::function<bool(const added_token&, std::size_t begin)>;
+
   added_token_finder() = default;
   /// The texts are what to look for, and not empty.
   explicit added_token_finder(std::vector<added_token> tokens);
 
-  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id)` for those
-  /// tokens, in their order.
+  /// Calls `between(text)` for the parts without added tokens, none of which is empty, and `found(id, begin)` for those
+  /// tokens, in their order; `is_token(token, begin)` may say that a text is none there.
   template <class Between, class Found>
-  void split(std::string_view text, const Between& between, const Found& found) const {
+  void split(std::string_view text, const Between& between, const Found& found, const token_test& is_token) const {
     std::size_t done = 0;
     for (std::size_t at = 0; at < text.size();) {
-      const match m = find(text, at);
+      const match m = find(text, at, is_token);
       if (m.token == nullptr) break;
-      at = m.begin + m.token->text.size();
+      at = m.end;
       if (const match whole = widened(m, text, done); whole.token != nullptr) {
         if (done < whole.begin) between(text.substr(done, whole.begin - done));
-        found(whole.token->id);
+        found(whole.token->id, m.begin);
         done = whole.end;
       }
     }
@@ -57,7 +60,7 @@ class added_token_finder {
     std::size_t begin = 0, end = 0;
     const added_token* token = nullptr;
   };
-  match find(std::string_view text, std::size_t at) const;
+  match find(std::string_view text, std::size_t at, const token_test& is_token) const;
   /// The match with the white space that its token takes, from `done` on; none where it must be a word and is not.
   static match widened(match m, std::string_view text, std::size_t done);
 

@@ -23,14 +23,16 @@ GRADUS_IMPL added_token_finder::added_token_finder(std::vector<added_token> toke
   }
 }
 
-GRADUS_IMPL added_token_finder::match added_token_finder::find(std::string_view text, std::size_t at) const {
+GRADUS_IMPL added_token_finder::match added_token_finder::find(std::string_view text, std::size_t at,
+                                                               const token_test& is_token) const {
   if (tokens_.empty()) return {};
   for (; at < text.size(); ++at) {
     // Nearly all tokenizers have one first character, for which the C library is fastest.
     at = starts_.size() == 1 ? text.find(starts_.front(), at) : at;
     if (at == std::string_view::npos) break;
     for (const std::uint32_t i : starting_[static_cast<unsigned char>(text[at])])
-      if (text.substr(at).starts_with(tokens_[i].text)) return {at, at + tokens_[i].text.size(), &tokens_[i]};
+      if (text.substr(at).starts_with(tokens_[i].text) && is_token(tokens_[i], at))
+        return {at, at + tokens_[i].text.size(), &tokens_[i]};
   }
   return {};
 }

@@ -37,6 +37,13 @@ struct encode_options {
   bool added_tokens = true;  ///< false: `<|endoftext|>` in a text is thirteen ordinary characters
 };
 
+/// A part of a text that others precede or follow: see token_encoder::encode_parts.
+struct text_part {
+  std::string_view text;
+  bool marks = true;  ///< false: a mark that it spells is ordinary characters
+  int group = 0;      ///< no token goes from one group to another
+};
+
 /// The parts of a tokenizer, in the order in which a text passes through them.
 struct tokenizer_parts {
   std::vector<added_token> added_tokens = {};
@@ -137,6 +144,13 @@ class token_encoder {
     encode_to(text, [&](std::span<const token> some) { sink(some); });
   }
 
+  /// Encodes parts as the one text that they are, and calls `sink` with a few tokens and the group that they are of.
+  /// Parts without marks, such as what a user wrote, have neither special tokens nor the added tokens that a part with
+  /// marks spells. Where a group ends, its tokens are those that its text has alone, as if the rest had yet to be
+  /// generated. U+FFFD replaces what is not UTF-8.
+  void encode_parts(std::span<const text_part> parts,
+                    const std::function<void(std::span<const token>, int group)>& sink);
+
   /// Parts of the texts so far that were no UTF-8.
   std::uint64_t broken() const { return broken_; }
 
@@ -150,7 +164,11 @@ class token_encoder {
   };
   using token_sink = std::function<void(std::span<const token>)>;
 
+  using token_filter = std::function<bool(const added_token&)>;
+
   void encode_to(std::string_view text, const token_sink& sink);
+  /// Encodes what lies between added tokens that are found before normalization; `is_token` as in split().
+  void encode_between(std::string_view text, bool first, const token_filter& is_token, const token_sink& sink);
   void add_word(std::string_view word, const token_sink& sink);
   /// The tokens of a word, until the next call.
   std::span<const token> tokens_of(std::string_view word);

@@ -205,30 +205,91 @@ GRADUS_IMPL void token_encoder::encode_to(std::string_view text, const token_sin
       text = whole;
     }
   }
-  const auto found = [&](token id) { sink(std::span<const token>(&id, 1)); };
-  const auto normalized = [&](std::string_view part, bool first) {
-    std::string rewritten;
-    if (!tokenizer_.parts_.normalizers.empty()) {
-      rewritten = part;
-      tokenizer_.normalize(rewritten);
-      part = rewritten;
-    }
-    const char* begin = part.data();
-    const auto words = [&](std::string_view some) {
-      tokenizer_.split({some, first && some.data() == begin}, 0, [&](std::string_view word) { add_word(word, sink); });
-    };
-    if (!options_.added_tokens) {
-      if (!part.empty()) words(part);
-    } else {
-      tokenizer_.after_.split(part, words, found);
-    }
-  };
+  const auto is_token = [&](const added_token&) { return options_.added_tokens; };
   if (!options_.added_tokens) {
-    if (!text.empty()) normalized(text, true);
-  } else {
-    tokenizer_.before_.split(
-        text, [&](std::string_view part) { normalized(part, part.data() == text.data()); }, found);
+    if (!text.empty()) encode_between(text, true, is_token, sink);
+    return;
   }
+  tokenizer_.before_.split(
+      text, [&](std::string_view part) { encode_between(part, part.data() == text.data(), is_token, sink); },
+      [&](token id, std::size_t) { sink(std::span<const token>(&id, 1)); },
+      [](const added_token&, std::size_t) { return true; });
+}
+
+GRADUS_IMPL void token_encoder::encode_between(std::string_view text, bool first, const token_filter& is_token,
+                                               const token_sink& sink) {
+  std::string rewritten;
+  if (!tokenizer_.parts_.normalizers.empty()) {
+    rewritten = text;
+    tokenizer_.normalize(rewritten);
+    text = rewritten;
+  }
+  tokenizer_.after_.split(
+      text,
+      [&](std::string_view part) {
+        tokenizer_.split({part, first && part.data() == text.data()}, 0,
+                         [&](std::string_view word) { add_word(word, sink); });
+      },
+      [&](token id, std::size_t) { sink(std::span<const token>(&id, 1)); },
+      [&](const added_token& t, std::size_t) { return is_token(t); });
+}
+
+GRADUS_IMPL void token_encoder::encode_parts(std::span<const text_part> parts,
+                                             const std::function<void(std::span<const token>, int group)>& sink) {
+  std::string text;
+  std::vector<std::size_t> ends;
+  for (const text_part& part : parts) {
+    text += unicode::replace_broken(part.text);
+    ends.push_back(text.size());
+  }
+  const auto part_at = [&](std::size_t at) {
+    return static_cast<std::size_t>(std::ranges::upper_bound(ends, at) - ends.begin());
+  };
+  const auto is_mark = [&](const added_token& t) {
+    const auto spells = [&](const text_part& part) { return part.marks && part.text.find(t.text) != part.text.npos; };
+    return t.special || std::ranges::any_of(parts, spells);
+  };
+  const auto with_marks = [](const text_part& part) { return part.marks; };
+  const auto is_token = [&](const added_token& t, std::size_t begin) {
+    const auto in = parts.subspan(part_at(begin), part_at(begin + t.text.size() - 1) + 1 - part_at(begin));
+    const auto same = [&](const text_part& part) { return part.group == in.front().group; };
+    return std::ranges::all_of(in, same) && (std::ranges::all_of(in, with_marks) || !is_mark(t));
+  };
+  const bool all_marks = std::ranges::all_of(parts, with_marks);
+  const auto tokens_of_text = [&](const std::string& some, bool first) {
+    std::vector<token> tokens;
+    encode_between(
+        some, first, [&](const added_token& t) { return all_marks || !is_mark(t); },
+        [&](std::span<const token> word) { tokens.insert(tokens.end(), word.begin(), word.end()); });
+    return tokens;
+  };
+  tokenizer_.before_.split(
+      text,
+      [&](std::string_view piece) {
+        const auto begin = static_cast<std::size_t>(piece.data() - text.data()), end = begin + piece.size();
+        std::size_t last = begin;  // of the group before
+        for (std::size_t at = begin; at < end;) {
+          std::size_t part = part_at(at), stop = at;
+          const int group = parts[part].group;
+          for (; stop < end && parts[part].group == group; ++part) stop = std::min(end, ends[part]);
+          const std::string here = text.substr(at, stop - at);
+          std::vector<token> tokens = tokens_of_text(here, at == 0);
+          // What a tokenizer puts before each text, such as SentencePiece's space, is no part of what continues one. So
+          // its tokens are those after the text before, or after a line, unless they would change these.
+          for (const std::string& before : {text.substr(last, at - last), std::string("\n")}) {
+            if (at == begin) break;
+            const std::vector<token> alone = tokens_of_text(before, last == 0);
+            std::vector<token> both = tokens_of_text(before + here, last == 0);
+            if (both.size() < alone.size() || !std::equal(alone.begin(), alone.end(), both.begin())) continue;
+            tokens.assign(both.begin() + static_cast<std::ptrdiff_t>(alone.size()), both.end());
+            break;
+          }
+          sink(tokens, group);
+          last = std::exchange(at, stop);
+        }
+      },
+      [&](token id, std::size_t begin) { sink(std::span<const token>(&id, 1), parts[part_at(begin)].group); },
+      is_token);
 }
 
 GRADUS_IMPL void token_encoder::add_word(std::string_view word, const token_sink& sink) {

@@ -1,0 +1,268 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "../core/printable.hpp"
+#include "../io/json.hpp"
+#include "../io/mapped_file.hpp"
+#include "../io/text_file.hpp"
+#include "../tokenizer/unicode.hpp"
+#include "text_examples.hpp"
+
+namespace gradus {
+
+namespace detail {
+
+/// Makes an example of a JSON object.
+class example_reader {
+ public:
+  using json = nlohmann::json;
+
+  explicit example_reader(std::string where) : where_(std::move(where)) {}
+
+  text_example read(const json& object) const {
+    if (!object.is_object()) fail("is no JSON object");
+    // One of these says what an example is.
+    std::string kind;
+    for (const char* key : {"text", "messages", "completion", "chosen"}) {
+      if (!object.contains(key)) continue;
+      if (!kind.empty()) fail("has both \"" + kind + "\" and \"" + key + "\": only one of them is the example");
+      kind = key;
+    }
+    refuse(object, kind);
+    const auto example = [&](auto content) { return text_example{std::move(content), where_}; };
+    if (kind == "text") return example(plain_example{text(object, "text")});
+    if (kind == "messages") return example(chat(messages(object, "messages")));
+    if (kind == "completion") return std::visit(example, continued(object, "completion"));
+    return example(preference_example{continued(object, "chosen"), continued(object, "rejected")});
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw error(where_ + ": " + what); }
+
+  /// Throws for keys without which, or with which, an example means something else.
+  void refuse(const json& object, const std::string& kind) const {
+    if (kind.empty())
+      fail(object.contains("prompt") ? "has a \"prompt\", and no \"completion\", or \"chosen\" and \"rejected\""
+                                     : "has no \"text\", \"prompt\" or \"messages\"");
+    if (kind == "text" && object.contains("prompt"))
+      fail("has both \"text\" and \"prompt\": only one of them is the example");
+    for (const char* key : {"tools", "functions", "images"})
+      if (object.contains(key) && !object[key].empty()) fail(std::string("has \"") + key + "\", which are not read");
+    if (kind == "completion" && object.contains("label"))
+      fail("has a \"label\" of its completion, which is not read: keep the good ones only, without it");
+  }
+  const json& value(const json& object, const std::string& key) const {
+    const auto found = object.find(key);
+    if (found == object.end()) fail("has no \"" + key + "\"");
+    return *found;
+  }
+  std::string text(const json& object, const std::string& key) const {
+    const json& found = value(object, key);
+    if (!found.is_string()) fail("\"" + key + "\" is no text");
+    return found.get<std::string>();
+  }
+  std::vector<chat_message> messages(const json& object, const std::string& key) const {
+    const json& list = value(object, key);
+    if (!list.is_array()) fail("\"" + key + "\" is no list of messages");
+    if (list.empty()) fail("\"" + key + "\" is empty");
+    std::vector<chat_message> all;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string name = key + "[" + std::to_string(i) + "]";
+      const auto part = [&](const char* what) {
+        const auto found = list[i].find(what);
+        if (found == list[i].end() || !found->is_string()) fail(name + " has no text \"" + std::string(what) + "\"");
+        return found->get<std::string>();
+      };
+      if (!list[i].is_object()) fail(name + " is no JSON object");
+      if (list[i].contains("tool_calls") && !list[i]["tool_calls"].empty()) fail(name + " has \"tool_calls\"");
+      const std::string role = part("role");
+      const auto known = std::ranges::find(chat_role_names, role);
+      if (known == chat_role_names.end())
+        fail(name + ": role \"" + printable(role.substr(0, 40)) + "\" is none of system, user, assistant");
+      const auto weight = list[i].find("weight");
+      all.push_back({static_cast<chat_role>(known - chat_role_names.begin()), part("content"),
+                     weight == list[i].end() || *weight != 0});
+    }
+    return all;
+  }
+  chat_example chat(std::vector<chat_message> all) const {
+    const auto is_target = [](const chat_message& m) { return m.role == chat_role::assistant && m.is_target; };
+    if (std::ranges::none_of(all, is_target)) fail("has no target: no message of the assistant");
+    return {std::move(all)};
+  }
+  /// What `key` has, after the prompt.
+  std::variant<completion_example, chat_example> continued(const json& object, const std::string& key) const {
+    const json &prompt = value(object, "prompt"), &rest = value(object, key);
+    if (prompt.is_array() != rest.is_array())
+      fail("of \"prompt\" and \"" + key + "\" one is a text and the other a list of messages: make both the same");
+    if (!prompt.is_array()) return completion_example{text(object, "prompt"), text(object, key)};
+    auto all = messages(object, "prompt");
+    for (chat_message& m : all) m.is_target = false;
+    for (chat_message& m : messages(object, key)) all.push_back(std::move(m));
+    return chat(std::move(all));
+  }
+
+  std::string where_;
+};
+
+/// The lines or rows of a file.
+class example_file {
+ public:
+  explicit example_file(const std::filesystem::path& path) : path_(path), file_(path), left_(file_.text()) {
+    refuse_other_formats(path, file_.bytes().first(std::min<std::size_t>(file_.size(), 8)));
+    if (left_.empty()) throw error(path.string() + ": is empty");
+    if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);
+  }
+
+  /// The number of examples.
+  std::size_t read_lines(const std::function<void(text_example&&)>& sink) {
+    std::size_t count = 0;
+    if (left_.substr(std::min(left_.find_first_not_of(" \t\r\n"), left_.size())).starts_with('['))
+      throw error(path_.string() +
+                  ": is one JSON array; write an object a line: python3 -c \"import json; [print(json." +
+                  "dumps(e)) for e in json.load(open('FILE'))]\" > FILE.jsonl");
+    while (!left_.empty()) {
+      const std::size_t end = left_.find('\n');
+      const std::string_view line = left_.substr(0, end);
+      left_.remove_prefix(end == std::string_view::npos ? left_.size() : end + 1);
+      first_ = ++last_;
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      check(line);
+      strict_json_builder builder;
+      if (!nlohmann::json::sax_parse(line, &builder))
+        throw error(where() + ": " + builder.problem +
+                    (end == std::string_view::npos ? "; the file ends in this line: it may have been cut short" : ""));
+      sink(example_reader(where()).read(builder.result));
+      ++count;
+    }
+    return count;
+  }
+  std::size_t read_table(char delimiter, bool quotes, const std::function<void(text_example&&)>& sink) {
+    std::vector<std::string> names, fields;
+    if (!next_row(delimiter, quotes, names)) return 0;
+    std::size_t count = 0;
+    for (; next_row(delimiter, quotes, fields); ++count) {
+      if (fields.size() != names.size())
+        throw error(where() + ": has " + std::to_string(fields.size()) + " fields; the header has " +
+                    std::to_string(names.size()));
+      nlohmann::json object = nlohmann::json::object();
+      for (std::size_t i = 0; i < names.size(); ++i)
+        if (!object.emplace(names[i], std::move(fields[i])).second)
+          throw error(path_.string() + ": two columns are called \"" + printable(names[i].substr(0, 40)) + "\"");
+      sink(example_reader(where()).read(object));
+    }
+    return count;
+  }
+  std::string read_whole() {
+    first_ = 0;
+    check(left_);
+    return std::string(left_);
+  }
+
+ private:
+  std::string where() const { return path_.string() + (first_ > 0 ? ", line " + std::to_string(first_) : ""); }
+  void check(std::string_view text) const {
+    if (unicode::count_broken(text) > 0) throw error(where() + ": is not UTF-8");
+  }
+  /// Reads the fields of the next row that is no empty line; returns false after the last one.
+  bool next_row(char delimiter, bool quotes, std::vector<std::string>& fields) {
+    while (left_.starts_with('\n') || left_.starts_with("\r\n")) {
+      left_.remove_prefix(left_.front() == '\n' ? 1 : 2);
+      ++last_;
+    }
+    if (left_.empty()) return false;
+    first_ = ++last_;
+    fields.assign(1, {});
+    for (bool begins = true; !left_.empty();) {
+      if (quotes && begins && left_.front() == '"') take_quoted(delimiter, fields.back());
+      begins = false;
+      if (left_.empty()) break;
+      const char c = left_.front();
+      const std::size_t line_end = c == '\n' ? 1 : left_.starts_with("\r\n") ? 2 : 0;
+      left_.remove_prefix(std::max<std::size_t>(line_end, 1));
+      if (line_end > 0) break;
+      if (c == delimiter) {
+        fields.emplace_back();
+        begins = true;
+      } else {
+        fields.back() += c;
+      }
+    }
+    for (const std::string& field : fields) check(field);
+    return true;
+  }
+  void take_quoted(char delimiter, std::string& field) {
+    for (left_.remove_prefix(1);;) {
+      const std::size_t quote = left_.find('"');
+      if (quote == std::string_view::npos)
+        throw error(where() + ": a quoted field has no end; the file may have been cut short");
+      last_ += static_cast<std::size_t>(std::ranges::count(left_.substr(0, quote), '\n'));
+      field += left_.substr(0, quote);
+      left_.remove_prefix(quote + 1);
+      if (!left_.starts_with('"')) break;
+      field += '"';
+      left_.remove_prefix(1);
+    }
+    if (!left_.empty() && left_.front() != delimiter && left_.front() != '\n' && left_.front() != '\r')
+      throw error(where() + ": a quoted field goes on after its quote; a quote within one is written twice");
+  }
+
+  std::filesystem::path path_;
+  mapped_file file_;
+  std::string_view left_;             // after the current line or row
+  std::size_t first_ = 0, last_ = 0;  // lines of the current row, counted from 1
+};
+
+/// The texts of a folder, in the order of their names.
+GRADUS_IMPL std::vector<std::filesystem::path> texts_of_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code problem;
+  for (std::filesystem::recursive_directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    if (const auto kind = entry->path().extension(); (kind == ".txt" || kind == ".md") && entry->is_regular_file())
+      paths.push_back(entry->path());
+  if (problem) throw error(folder.string() + ": cannot be read: " + problem.message());
+  if (paths.empty()) throw error(folder.string() + ": has no .txt or .md files; name files of other kinds themselves");
+  std::ranges::sort(paths);
+  return paths;
+}
+
+}  // namespace detail
+
+GRADUS_IMPL void read_text_examples(const std::filesystem::path& path,
+                                    const std::function<void(text_example&&)>& sink) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    for (const auto& text : detail::texts_of_folder(path)) read_text_examples(text, sink);
+    return;
+  }
+  const std::string kind = path.extension().string();
+  if (kind == ".gz") throw error(path.string() + ": is compressed by gzip; unpack it first: gunzip FILE");
+  if (kind == ".parquet")
+    throw error(path.string() + ": is a Parquet table; convert it first: python3 -c \"import pandas; pandas.read_" +
+                "parquet('FILE').to_json('FILE.jsonl', orient='records', lines=True)\"");
+  const auto is = [&](std::initializer_list<std::string_view> kinds) {
+    return std::ranges::find(kinds, kind) != kinds.end();
+  };
+  if (!is({".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt", ".md"}))
+    throw error(path.string() + ": its name ends in none of .jsonl, .ndjson, .csv, .tsv, .txt, .md");
+  detail::example_file file(path);
+  if (is({".txt", ".md"})) return sink({plain_example{file.read_whole()}, path.string()});
+  const std::size_t count =
+      is({".csv", ".tsv"}) ? file.read_table(kind == ".csv" ? ',' : '\t', kind == ".csv", sink) : file.read_lines(sink);
+  if (count == 0) throw error(path.string() + ": holds no examples");
+}
+
+GRADUS_IMPL std::vector<text_example> read_text_examples(const std::filesystem::path& path) {
+  std::vector<text_example> all;
+  read_text_examples(path, [&](text_example&& example) { all.push_back(std::move(example)); });
+  return all;
+}
+
+}  // namespace gradus

@@ -1,0 +1,196 @@
+// Files of examples.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <gradus/data/text_examples.hpp>
+#include <gradus/io/atomic_file.hpp>
+#include <gradus/io/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace gr = gradus;
+using examples = std::vector<gr::text_example>;
+using role = gr::chat_role;
+
+namespace {
+
+const std::filesystem::path folder = std::filesystem::temp_directory_path() / "gradus_examples";
+
+std::filesystem::path file_of(const std::string& name, const std::string& text) {
+  std::filesystem::create_directories((folder / name).parent_path());
+  gr::write_file_atomically(folder / name, text);
+  return folder / name;
+}
+
+examples read(const std::string& name, const std::string& text) { return gr::read_text_examples(file_of(name, text)); }
+
+template <class T>
+T only(const std::string& line) {
+  const examples all = read("one.jsonl", line + "\n");
+  REQUIRE(all.size() == 1);
+  return std::get<T>(all.front().content);
+}
+
+/// What follows the file's name.
+void refused(const std::string& name, const std::string& text, const std::string& message) {
+  CHECK_THROWS_WITH_AS(read(name, text), ((folder / name).string() + message).c_str(), gr::error);
+}
+void line_refused(const std::string& line, const std::string& message) {
+  refused("bad.jsonl", "\n" + line + "\n", ", line 2: " + message);
+}
+
+}  // namespace
+
+TEST_CASE("a line of JSON is a text, a completed prompt, a chat or a preference") {
+  CHECK(only<gr::plain_example>(R"({"text": "caf\u00e9\n", "id": 7, "meta": {"a": [1]}})") ==
+        gr::plain_example{"café\n"});
+  CHECK(only<gr::completion_example>(R"({"prompt": "p", "completion": ""})") == gr::completion_example{"p", ""});
+  const auto chat = only<gr::chat_example>(
+      R"({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u", "name": "x"},)"
+      R"({"role": "assistant", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "weight": 1}],)"
+      R"("prompt": "u", "tools": []})");
+  CHECK(chat.messages ==
+        std::vector<gr::chat_message>{
+            {role::system, "s"}, {role::user, "u"}, {role::assistant, "a", false}, {role::assistant, "b"}});
+  CHECK(only<gr::preference_example>(R"({"prompt": "p", "chosen": "c", "rejected": "r"})") ==
+        gr::preference_example{gr::completion_example{"p", "c"}, gr::completion_example{"p", "r"}});
+}
+
+TEST_CASE("prompts and what follows them may be lists of messages") {
+  const std::string prompt = R"("prompt": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"},)"
+                             R"({"role": "user", "content": "v"}])";
+  const auto answer = [](const char* key, const char* text) {
+    return std::string(", \"") + key + "\": [{\"role\": \"assistant\", \"content\": \"" + text + "\"}]";
+  };
+  const auto expected = [](const char* text) {
+    return gr::chat_example{
+        {{role::user, "u", false}, {role::assistant, "a", false}, {role::user, "v", false}, {role::assistant, text}}};
+  };
+  CHECK(only<gr::chat_example>("{" + prompt + answer("completion", "c") + "}") == expected("c"));
+  CHECK(only<gr::preference_example>("{" + prompt + answer("chosen", "c") + answer("rejected", "r") + "}") ==
+        gr::preference_example{expected("c"), expected("r")});
+  line_refused("{" + prompt + R"(, "completion": "c"})",
+               "of \"prompt\" and \"completion\" one is a text and the other a list of messages: make both the same");
+}
+
+TEST_CASE("empty lines are skipped, and an example knows its line") {
+  const examples all = read("lines.jsonl", "\xEF\xBB\xBF{\"text\": \"a\"}\r\n\n  \t\n{\"text\": \"b\"}");
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].where == (folder / "lines.jsonl").string() + ", line 1");
+  CHECK(all[1].where == (folder / "lines.jsonl").string() + ", line 4");
+}
+
+TEST_CASE("a line that is no example is refused with its number") {
+  line_refused("x", "is not JSON: it ends or has an error at byte 1");
+  line_refused(R"({"text": "a", "text": "b"})", "the key \"text\" occurs twice in one object");
+  line_refused("{\"text\": " + std::string(100, '['), "nests deeper than 64 levels");
+  line_refused("7", "is no JSON object");
+  line_refused("{\"text\": \"\xff\"}", "is not UTF-8");
+  line_refused("{}", "has no \"text\", \"prompt\" or \"messages\"");
+  line_refused(R"({"prompt": "p"})", "has a \"prompt\", and no \"completion\", or \"chosen\" and \"rejected\"");
+  line_refused(R"({"text": "t", "messages": []})",
+               "has both \"text\" and \"messages\": only one of them is the example");
+  line_refused(R"({"text": "t", "prompt": "p"})", "has both \"text\" and \"prompt\": only one of them is the example");
+  line_refused(R"({"text": null})", "\"text\" is no text");
+  line_refused(R"({"completion": "c"})", "has no \"prompt\"");
+  line_refused(R"({"prompt": "p", "chosen": "c"})", "has no \"rejected\"");
+  line_refused(R"({"messages": "m"})", "\"messages\" is no list of messages");
+  line_refused(R"({"messages": []})", "\"messages\" is empty");
+  line_refused(R"({"messages": [7]})", "messages[0] is no JSON object");
+  line_refused(R"({"messages": [{"role": "user"}]})", "messages[0] has no text \"content\"");
+  line_refused(R"({"messages": [{"role": "user", "content": ["x"]}]})", "messages[0] has no text \"content\"");
+  line_refused(R"({"messages": [{"content": "x"}]})", "messages[0] has no text \"role\"");
+  line_refused(R"({"messages": [{"role": "user", "content": "x"}, {"role": "tool\n", "content": "x"}]})",
+               "messages[1]: role \"tool\\x0a\" is none of system, user, assistant");
+  line_refused(R"({"messages": [{"role": "assistant", "content": "x", "tool_calls": [1]}]})",
+               "messages[0] has \"tool_calls\"");
+  line_refused(R"({"messages": [{"role": "user", "content": "x"}]})", "has no target: no message of the assistant");
+  line_refused(R"({"messages": [{"role": "assistant", "content": "x", "weight": 0}]})",
+               "has no target: no message of the assistant");
+  line_refused(R"({"text": "t", "tools": [1]})", "has \"tools\", which are not read");
+  line_refused(R"({"prompt": "p", "completion": "c", "label": false})",
+               "has a \"label\" of its completion, which is not read: keep the good ones only, without it");
+}
+
+TEST_CASE("a file that was cut short is refused") {
+  refused("cut.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b",
+          ", line 2: is not JSON: it ends or has an error at byte 12; the file ends in this line: it may have been cut "
+          "short");
+  refused("cut.csv", "text\na\n\"b\nc", ", line 3: a quoted field has no end; the file may have been cut short");
+}
+
+TEST_CASE("tables have the same keys as columns") {
+  const examples csv = read("t.csv", "id,completion,prompt\r\n1,\"a \"\"b\"\",\nc\",p\r\n\r\n2,, x \n");
+  REQUIRE(csv.size() == 2);
+  CHECK(std::get<gr::completion_example>(csv[0].content) == gr::completion_example{"p", "a \"b\",\nc"});
+  CHECK(std::get<gr::completion_example>(csv[1].content) == gr::completion_example{" x ", ""});
+  CHECK(csv[1].where == (folder / "t.csv").string() + ", line 5");
+  const examples tsv = read("t.tsv", "text\n\"a, b\n");
+  CHECK(std::get<gr::plain_example>(tsv[0].content).text == "\"a, b");
+  refused("b.csv", "text,id\na\n", ", line 2: has 1 fields; the header has 2");
+  refused("b.csv", "text,text\na,b\n", ": two columns are called \"text\"");
+  refused("b.csv", "words\na\n", ", line 2: has no \"text\", \"prompt\" or \"messages\"");
+  refused("b.csv", "text\n\"a\"b\n",
+          ", line 2: a quoted field goes on after its quote; a quote within one is written twice");
+  refused("b.csv", "text\n\xff\n", ", line 2: is not UTF-8");
+  refused("b.csv", "messages\n[]\n", ", line 2: \"messages\" is no list of messages");
+  refused("b.csv", "text\n", ": holds no examples");
+}
+
+TEST_CASE("a text file is one example, and a folder those of its files, by name") {
+  std::filesystem::remove_all(folder);
+  file_of("texts/b.txt", "two\n");
+  file_of("texts/a/z.md", "# one");
+  file_of("texts/c.jsonl", "x");
+  file_of("texts/c.txt", "three");
+  const examples all = gr::read_text_examples(folder / "texts");
+  REQUIRE(all.size() == 3);
+  CHECK(std::get<gr::plain_example>(all[0].content).text == "# one");
+  CHECK(std::get<gr::plain_example>(all[1].content).text == "two\n");
+  CHECK(all[2].where == (folder / "texts/c.txt").string());
+  refused("u.txt", "\xff", ": is not UTF-8");
+  std::filesystem::remove_all(folder / "texts/a");
+  std::filesystem::create_directories(folder / "none");
+  CHECK_THROWS_WITH_AS(gr::read_text_examples(folder / "none"),
+                       doctest::Contains("none: has no .txt or .md files; name files of other kinds themselves"),
+                       gr::error);
+}
+
+TEST_CASE("files in other formats are refused with what to do") {
+  refused("e.jsonl", "", ": is empty");
+  refused("e.jsonl", "\n \n", ": holds no examples");
+  refused("e.jsonl.gz", "x", ": is compressed by gzip; unpack it first: gunzip FILE");
+  refused("e.parquet", "x",
+          ": is a Parquet table; convert it first: python3 -c \"import pandas; "
+          "pandas.read_parquet('FILE').to_json('FILE.jsonl', orient='records', lines=True)\"");
+  refused("e.json", "\n[{\"text\": \"a\"}]",
+          ": is one JSON array; write an object a line: python3 -c \"import json; [print(json.dumps(e)) for e in "
+          "json.load(open('FILE'))]\" > FILE.jsonl");
+  refused("e.docx", "x", ": its name ends in none of .jsonl, .ndjson, .csv, .tsv, .txt, .md");
+  refused("e.jsonl", "\x1f\x8b", ": is compressed by gzip; unpack it first: gunzip FILE");
+  CHECK(read("e.json", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").size() == 2);
+  CHECK_THROWS_WITH_AS(gr::read_text_examples("/nowhere/e.jsonl"), "/nowhere/e.jsonl: no such file", gr::error);
+}
+
+TEST_CASE("a tokenizer_config.json names its chat format") {
+  std::filesystem::remove_all(folder);
+  const std::string zephyr = "<|user|> <|system|> <|assistant|> eos_token", chatml = "<|im_start|> <|im_end|>";
+  const auto read_config = [](const nlohmann::json& values) {
+    return gr::read_chat_format(file_of("tokenizer_config.json", values.dump()));
+  };
+  CHECK(read_config({{"chat_template", chatml}})->name == "chatml");
+  CHECK(read_config({{"chat_template", zephyr}, {"eos_token", {{"content", "<|endoftext|>"}}}})->stops ==
+        std::vector<std::string>{"<|endoftext|>"});
+  CHECK(read_config({{"chat_template", nlohmann::json::array({{{"name", "rag"}, {"template", zephyr}},
+                                                              {{"name", "default"}, {"template", chatml}}})}})
+            ->name == "chatml");
+  CHECK_FALSE(read_config({{"bos_token", nullptr}}).has_value());
+  CHECK_THROWS_WITH_AS(read_config({{"chat_template", 7}}),
+                       doctest::Contains("chat_template: is no text, and no list with a \"default\""), gr::error);
+  CHECK_THROWS_WITH_AS(read_config({{"chat_template", "x"}}),
+                       doctest::Contains("tokenizer_config.json: chat_template: none of the chat formats; name one by"),
+                       gr::error);
+  file_of("chat_template.jinja", chatml);
+  CHECK(read_config(nlohmann::json::object())->name == "chatml");
+}
