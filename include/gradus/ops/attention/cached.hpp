@@ -177,7 +177,7 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, const key_value_vi
   if constexpr (detail::check_separate_past<Heads, std::remove_cvref_t<Q>, std::remove_cvref_t<K>,
                                             std::remove_cvref_t<V>, T, S>()) {
     constexpr index_t capacity = S::extent(2);
-    detail::check_attention_options(options, S::extent(0), capacity);
+    detail::check_attention_options(options, S::extent(0), capacity, capacity);
     options.causal = true;
     options.dropout = 0;
     const attention_sizes sizes{S::extent(0), Heads, S::extent(1), plain(q).extent(1), capacity};

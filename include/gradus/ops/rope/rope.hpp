@@ -41,7 +41,7 @@ inline double rope_frequency(const rope_options& of, index_t pair, index_t depth
   return (1 - smooth) * frequency / by.factor + smooth * frequency;
 }
 
-/// Extents of x [batch, time, heads * depth].
+/// Extents of x [batch, time, heads * depth]. Times that have positions of their own are those of one batch.
 struct rope_sizes {
   index_t batch, time, heads, depth;
 };
@@ -50,40 +50,54 @@ struct rope_sizes {
 
 namespace op::inline GRADUS_BUILD {
 
-/// Rotates pairs of elements of each head by angles that grow with the position (Su et al., "RoFormer", 2021). The
-/// gradient is rotated back.
+/// Rotates pairs of elements of each head by angles that grow with the position (Su et al., "RoFormer", 2021): the
+/// row's, or that of a second operand. The gradient is rotated back. The kernel's positions [time] may be null.
 template <index_t Heads>
 struct rope {
   rope_options options;
 
   static constexpr std::string_view name = "rope";
-  static constexpr save_rule saves = save_nothing();
+  static constexpr save_rule saves = save_inputs(1);
   static constexpr flop_counts flops_per_element{3, 3};
 
   template <class Call, class X>
   constexpr X forward(Call how, X x) const {
-    return rotated(how.owner(), std::move(x), false);
+    const index_t rows = x.extents().size / x.extent(-1), time = x.extent(-2);
+    return rotated(how.owner(), std::move(x), rows / time, nullptr, false);
+  }
+  template <class Call, class X, class Positions>
+  constexpr X forward(Call how, X x, const Positions& positions) const {
+    for (index_t i = 0; i < Positions::shape::rank; ++i)
+      check_extents_meet(name, i, x.extents().extents[i], positions.extents().extents[i]);
+    return rotated(how.owner(), std::move(x), 1, positions.data(), false);
   }
   template <class Saved, class Y, class X>
   constexpr void backward(const Saved&, Y dy, const gradient_sink<X>& dx) const {
     auto& ctx = dy.owner();
-    if (dx) dx.give(rotated(ctx, std::move(dy), true));
+    const index_t rows = dy.extents().size / dy.extent(-1), time = dy.extent(-2);
+    if (dx) dx.give(rotated(ctx, std::move(dy), rows / time, nullptr, true));
+  }
+  template <class Saved, class Y, class X, class Positions>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<Positions>&) const {
+    auto& ctx = dy.owner();
+    if (dx) dx.give(rotated(ctx, std::move(dy), 1, input<1>(saved).data(), true));
   }
 
  private:
   // In place if x has no other owner.
   template <class X>
-  constexpr X rotated(context<typename X::device>& ctx, X x, bool back) const {
-    const index_t time = x.extent(-2), width = x.extent(-1);
-    const gradus::detail::rope_sizes sizes{x.extents().size / (time * width), time, Heads, width / Heads};
+  constexpr X rotated(context<typename X::device>& ctx, X x, index_t batch, const std::int32_t* positions,
+                      bool back) const {
+    const index_t width = x.extent(-1);
+    const gradus::detail::rope_sizes sizes{batch, x.extents().size / (batch * width), Heads, width / Heads};
     const auto* const from = std::as_const(x).data();
     using rows = kernel<rope<0>, typename X::device>;
     if (x.unique()) {
-      rows::forward(ctx, options, back, sizes, x.data(), from);
+      rows::forward(ctx, options, back, sizes, positions, x.data(), from);
       return x;
     }
     X y(ctx, x.extents());
-    rows::forward(ctx, options, back, sizes, y.data(), from);
+    rows::forward(ctx, options, back, sizes, positions, y.data(), from);
     return y;
   }
 };
