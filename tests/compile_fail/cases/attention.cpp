@@ -152,6 +152,27 @@ auto f(const tensor<2, 8, 36>& x) { return gr::rope<12>(x, {.base = 500000}); }
 // twin
 auto f(const tensor<2, 8, 48>& x) { return gr::rope<12>(x, {.base = 500000}); }
 
+// case: rope_positions
+// expect: rope<Heads>\(x, positions\): positions must be \[..., T\], of the shape of x without its last axis
+// expect: a_position_for_each_row<.*shape<2, 8, 48>, (gradus::)?shape<8>
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+// twin
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+
+// case: rope_positions_of_another_type
+// expect: rope<Heads>\(x, positions\): positions must have elements of std::int32_t
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int64_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+// twin
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+
 // case: self_attention_width
 // expect: self_attention<X, Width, Heads>: Width must be divisible by Heads
 // expect: heads_divide_width<5(UL)?, 768(UL)?>

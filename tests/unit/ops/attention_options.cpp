@@ -236,7 +236,11 @@ TEST_CASE("attention to a cache has the bits of attention without one, with head
     take(std::integral_constant<gr::index_t, 69>{}, std::integral_constant<gr::index_t, 1>{});
   };
   check(gr::attention<4>(q, k, v, {.causal = true}));
-  const gr::attention_options<> options{.scale = 0.3, .mask = mask, .window = 20};
+  const gr::attention_options<> options{
+      .scale = 0.3,
+      .mask = mask,
+      .window = 20,
+      .documents = gr::from_host<std::int32_t, gr::shape<B, T, 2>>(at.ctx, draw_documents(B, T).data())};
   auto causal = options;
   causal.causal = true;
   check(gr::attention<4>(q, k, v, causal), options);

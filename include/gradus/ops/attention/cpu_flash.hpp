@@ -58,8 +58,8 @@ void attention_forward_block(attention_forward_scratch<B>& scratch, Head head, i
   std::fill_n(row_max, B::query_block, B::lowest);
   std::fill_n(row_sum, B::query_block, C(0));
   const index_t end = head.end_key(q0, queries);
-  for (index_t j0 = head.first_key(q0); j0 < end; j0 += key_block) {
-    const index_t count = std::min(key_block, end - j0);
+  for (index_t j0 = head.first_key(q0), count; j0 < end; j0 += count) {
+    count = std::min(key_block, head.end_block(j0, end) - j0);
     if (!head.enter(q0, queries, j0, count)) continue;
     const index_t p0 = head.first_query(q0, j0) / lanes<C>;
     const index_t i0 = p0 * lanes<C>;
@@ -123,8 +123,8 @@ void attention_backward_block(attention_backward_scratch<B>& scratch, Head head,
   }
   if (Head::starts_at_zero) std::fill_n(dqs, packs * lanes<C> * B::width, C(0));
   const index_t end = std::min(to, head.end_key(q0, queries));
-  for (index_t j0 = std::max(from, head.first_key(q0)); j0 < end; j0 += key_block) {
-    const index_t count = std::min(key_block, end - j0);
+  for (index_t j0 = std::max(from, head.first_key(q0)), count; j0 < end; j0 += count) {
+    count = std::min(key_block, head.end_block(j0, end) - j0);
     if (!head.enter(q0, queries, j0, count)) continue;
     const index_t p0 = head.first_query(q0, j0) / lanes<C>;
     const index_t i0 = p0 * lanes<C>;
