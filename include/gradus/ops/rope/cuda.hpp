@@ -20,8 +20,8 @@ struct rope_frequencies {
   double amplitude;
 };
 
-/// One thread per row of a sequence and pair; it rotates the pair in all heads. `positions` of rows may be null, `y` may
-/// be `x`.
+/// One thread per row of a sequence and pair; it rotates the pair in all heads. `positions`, of rows, may be null, and
+/// `y` may be `x`.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     rope_kernel(const __grid_constant__ rope_frequencies frequency, index_t position, bool in_halves, bool back,
