@@ -57,7 +57,7 @@ GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
     return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
 }
 
-/// causal_attention with options, those of attention(q, k, v, options): `causal_attention<12>(qkv, {.documents = d})`.
+/// causal_attention with the options of attention(q, k, v, options): `causal_attention<12>(qkv, {.documents = d})`.
 template <index_t Heads, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, attention_options<typename tensor_of<X>::device> options) {
   if constexpr (detail::check_packed_attention<Heads, shape_of<X>>()) {

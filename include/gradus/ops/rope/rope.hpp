@@ -44,7 +44,7 @@ inline double rope_frequency(const rope_options& of, index_t pair, index_t depth
   return (1 - smooth) * frequency / by.factor + smooth * frequency;
 }
 
-/// Extents of x [batch, time, heads * depth]. Times that have positions of their own are those of one batch.
+/// Extents of x [batch, time, heads * depth]. If rows have positions of their own, all are times of one batch.
 struct rope_sizes {
   index_t batch, time, heads, depth;
 };
@@ -54,7 +54,7 @@ struct rope_sizes {
 namespace op::inline GRADUS_BUILD {
 
 /// Rotates pairs of elements of each head by angles that grow with the position (Su et al., "RoFormer", 2021): the
-/// row's, or that of a second operand. The gradient is rotated back. The kernel's positions [time] may be null.
+/// row, or an element of a second operand. The gradient is rotated back. The kernel's positions [time] may be null.
 template <index_t Heads>
 struct rope {
   rope_options options;
@@ -65,6 +65,7 @@ struct rope {
 
   template <class Call, class X, class... Positions>
   constexpr X forward(Call how, X x, const Positions&... positions) const {
+    (check(x, positions), ...);
     return rotated(how.owner(), std::move(x), false, positions...);
   }
   template <class Saved, class Y, class X, class... Positions>
@@ -89,7 +90,7 @@ struct rope {
     const index_t batch = sizeof...(Positions) > 0 ? 1 : rows / x.extent(-2);
     const gradus::detail::rope_sizes sizes{batch, rows / batch, Heads, width / Heads};
     const std::int32_t* of_rows = nullptr;
-    ((check(x, positions), of_rows = positions.data()), ...);
+    ((of_rows = positions.data()), ...);
     const auto* const from = std::as_const(x).data();
     using kernels = kernel<rope<0>, typename X::device>;
     if (x.unique()) {
@@ -139,7 +140,7 @@ GRADUS_OF_BUILD constexpr auto rope(X&& x, const rope_options& options = {}) {
 }
 
 /// rope with a position for each row: `positions` [..., T], of std::int32_t and without a gradient, take the place of
-/// t. The bits are those of a sequence whose rows have these positions.
+/// t. A document whose positions begin at 0 has the bits of a sequence of its own.
 template <index_t Heads, operand X, operand Positions>
 GRADUS_OF_BUILD constexpr auto rope(X&& x, Positions&& positions, const rope_options& options = {}) {
   if constexpr (detail::check_rope<Heads, value_of_t<X>, shape_of<X>>()) {
