@@ -32,10 +32,6 @@ inline constexpr bool width_divides = Parts > 0 && Width % (Parts > 0 ? Parts : 
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
 
-}  // namespace detail
-
-namespace detail {
-
 template <index_t Heads, class S>
 constexpr bool check_packed_attention() {
   GRADUS_REQUIRE("causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]", S::rank == 3)

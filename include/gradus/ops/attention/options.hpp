@@ -85,15 +85,17 @@ constexpr void check_documents(const std::int32_t* pairs, index_t sequence, inde
     attention_rejects("documents" + text(sequence, std::to_string(t)) + " is " +
                       text(pairs[2 * t], std::to_string(pairs[2 * t + 1])) + "; it must be " + wanted);
   };
-  for (index_t t = 0; t < times; ++t) {
+  for (index_t t = 0; t < times;) {
     const std::int32_t begin = pairs[2 * t], end = pairs[2 * t + 1];
-    if (begin == end) continue;
+    if (begin == end) {
+      ++t;
+      continue;
+    }
     if (begin != static_cast<std::int32_t>(t) || end < begin || static_cast<index_t>(end) > times)
       reject(t, text(t, "end") + " with an end of at most T = " + std::to_string(times) + ", or empty");
-    while (++t < static_cast<index_t>(end))
+    for (; t < static_cast<index_t>(end); ++t)
       if (pairs[2 * t] != begin || pairs[2 * t + 1] != end)
         reject(t, text(begin, std::to_string(end)) + " as at the position before");
-    --t;
   }
 }
 
