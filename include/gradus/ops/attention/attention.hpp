@@ -194,7 +194,7 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
 /// Attention with options, of the shapes of attention(q, k, v):
 /// `attention<8>(q, k, v, {.causal = true, .window = 256})`. Scores are never stored: forward and backward compute them
 /// in tiles, and skip tiles that are wholly masked. Throws gradus::error if an option does not fit, before anything is
-/// written; lengths out of range are clamped where the host cannot read them.
+/// written; lengths and documents out of range are clamped where the host cannot read them.
 template <auto Heads = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
                                          const attention_options<typename tensor_of<Q>::device>& options) {
