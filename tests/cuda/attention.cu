@@ -1,4 +1,7 @@
 #include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -57,6 +60,25 @@ TEST_CASE("attention's gradients have the same bits by whole heads and by tiles"
   gpu device;
   heads_and_tiles<gr::bf16, true, 200, 200, 64>(device.ctx);
   heads_and_tiles<gr::f16, false, 33, 150, 24>(device.ctx);
+}
+
+TEST_CASE("documents that are none, which the host cannot check on a GPU, are clamped") {
+  if (no_gpu()) return;
+  gpu device;
+  using X = gr::shape<2, 100, 8>;
+  std::mt19937 random(gradus_test::fresh_seed());
+  std::uniform_int_distribution<std::int32_t> anything(-150, 150);
+  std::vector<std::int32_t> pairs(2 * 100 * 2);
+  for (auto& x : pairs) x = anything(random);
+  pairs[0] = std::numeric_limits<std::int32_t>::min();
+  pairs[1] = std::numeric_limits<std::int32_t>::max();
+  const auto documents = gr::from_host<std::int32_t, gr::shape<2, 100, 2>>(device.ctx, pairs.data());
+  gr::tape tape{device.ctx};
+  const auto x = tape.variable(gr::full<float, X>(device.ctx, 0.5f));
+  const auto y = gr::attention<2>(x, x, x, {.documents = documents});
+  for (const float v : gr::to_host(y.value())) REQUIRE((v == 0 || std::abs(v - 0.5f) < 1e-6f));
+  gr::backward(gr::sum(y));
+  for (const float v : gr::to_host(x.gradient())) REQUIRE(std::isfinite(v));
 }
 
 TEST_CASE("attention takes whole heads where they fill the GPU's multiprocessors") {

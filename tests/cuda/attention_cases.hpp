@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/documents.hpp"
 #include "cases.hpp"
 
 /// Rows of a text that comes in parts, the last of them padded: all at once, and then with a past.
@@ -87,6 +88,28 @@ void attention_options_cases(runner<D>& r) {
   options_case<gr::bf16, 4, Q16, gr::shape<1, 66, 2 * 16>>(r, "a mask, a window and dropout, bf16", windowed);
 }
 
+/// Documents in rows of 131 tokens.
+template <class D>
+void documents_cases(runner<D>& r) {
+  using pairs = gr::shape<2, 131, 2>;
+  const auto drawn = gradus_test::draw_documents(2, 131, 7);
+  const auto lie = gr::from_host<std::int32_t, pairs>(r.ctx(), drawn.data());
+  const auto alone = [&](auto& o) { o.mask = {}, o.key_lengths = {}, o.documents = lie; };
+  const auto causal = [&](auto& o) { alone(o), o.causal = true; };
+  const auto all = [&](auto& o) { o.documents = lie, o.causal = true, o.window = 50, o.dropout = 0.5; };
+  using Q = gr::shape<2, 131, 4 * 6>;
+  using K = gr::shape<2, 131, 2 * 6>;
+  options_case<float, 4, Q, K>(r, "documents", alone);
+  options_case<float, 4, Q, K>(r, "documents, causal", causal);
+  options_case<double, 4, Q, K, gr::shape<2, 1, 131, 131>>(r, "documents, all options and a bias", all);
+  options_case<gr::bf16, 2, gr::shape<2, 131, 32>, gr::shape<2, 131, 32>>(r, "documents, bf16", causal);
+  r.template differentiate<float, gr::shape<2, 131, 36>>("documents, packed operands", [&](auto x) {
+    return gr::causal_attention<2>(x, {.dropout = 0.25, .documents = lie});
+  });
+  const auto at = gr::from_host<std::int32_t, gr::shape<2, 131>>(r.ctx(), gradus_test::positions_in(drawn, 131).data());
+  r.template differentiate<float, Q>("rope, positions", [&](auto x) { return gr::rope<2>(x, at, {.position = 9}); });
+}
+
 /// New positions after cached ones, with heads that share keys: without and with options.
 template <class D>
 void shared_past_case(runner<D>& r) {
@@ -149,6 +172,7 @@ void attention_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<1, 2, 40, 12>, gr::shape<1, 2, 40, 12>>(
       "keys are values", [](auto q, auto k) { return gr::attention<true>(q, k, k); });
   attention_options_cases(r);
+  documents_cases(r);
   rope_cases(r);
   shared_past_case(r);
 }

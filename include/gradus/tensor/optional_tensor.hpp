@@ -30,10 +30,10 @@ class optional_tensor {
   template <class U, class S, class E>
     requires(!detail::option_is_of<T, D, U, E>)
   constexpr optional_tensor(const tensor<U, S, E>&) {
-    static_assert(
-        detail::option_is_of<T, D, U, E>,
-        "options of attention, lstm and gru: lengths must have elements of std::int32_t and masks of bool, on "
-        "the operands' device; write cast<std::int32_t>(lengths) or mask != 0");
+    static_assert(detail::option_is_of<T, D, U, E>,
+                  "options of attention, lstm and gru: documents and lengths must have elements of std::int32_t and "
+                  "masks of bool, on "
+                  "the operands' device; write cast<std::int32_t>(lengths) or mask != 0");
   }
   constexpr explicit operator bool() const { return static_cast<bool>(storage_); }
   /// The elements, or null.

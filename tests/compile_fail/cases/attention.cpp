@@ -133,7 +133,8 @@ auto f(const tensor<2, 8, 96>& qkv) { return gr::causal_attention<4>(qkv); }
 
 // case: causal_attention_width
 // expect: causal_attention<Heads>\(qkv\): the last axis of qkv must be divisible by 3 \* Heads
-// expect: width_divides<100(UL)?, 12(UL)?>
+// expect(g++): width_divides<100(UL)?, 12(UL)?>
+// expect(clang++): width_divides<shape<2, 8, 100>
 auto f(const tensor<2, 8, 100>& qkv) { return gr::causal_attention<4>(qkv); }
 // twin
 auto f(const tensor<2, 8, 96>& qkv) { return gr::causal_attention<4>(qkv); }
@@ -147,10 +148,32 @@ gr::nn::attention<gr::on<gr::cpu>, 768, 12> layer;
 
 // case: rope_heads
 // expect: rope<Heads>\(x\): the last axis must be divisible by 2 \* Heads
-// expect: heads_have_pairs<36, 12>
+// expect(g++): heads_have_pairs<36, 12>
+// expect(clang++): heads_have_pairs<shape<2, 8, 36>
 auto f(const tensor<2, 8, 36>& x) { return gr::rope<12>(x, {.base = 500000}); }
 // twin
 auto f(const tensor<2, 8, 48>& x) { return gr::rope<12>(x, {.base = 500000}); }
+
+// case: rope_positions
+// expect: rope<Heads>\(x, positions\): positions must be \[..., T\], of the shape of x without its last axis
+// expect: a_position_for_each_row<.*shape<2, 8, 48>, (gradus::)?shape<8>
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+// twin
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+
+// case: rope_positions_of_another_type
+// expect: rope<Heads>\(x, positions\): positions must have elements of std::int32_t
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int64_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
+// twin
+auto f(const tensor<2, 8, 48>& x, const gr::tensor<std::int32_t, gr::shape<2, 8>>& positions) {
+  return gr::rope<12>(x, positions);
+}
 
 // case: self_attention_width
 // expect: self_attention<X, Width, Heads>: Width must be divisible by Heads

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../../support/documents.hpp"
 #include "../../support/operands.hpp"
 
 namespace gr = gradus;
@@ -24,12 +25,18 @@ struct problem {
   bool causal = false;
   double scale = 0, dropout = 0;
   std::size_t window = 0;
+  std::vector<std::int32_t> documents = {};  // empty: one
 
   bool sees(std::size_t b, std::size_t i, std::size_t j) const {
     const auto distance = static_cast<long>(j) - (static_cast<long>(i + keys) - static_cast<long>(queries));
     const auto reach = static_cast<long>(window);
     return (lengths.empty() || static_cast<std::int32_t>(j) < lengths[b]) && (mask.empty() || mask[b * keys + j]) &&
-           (!causal || distance <= 0) && (window == 0 || (distance < reach && -distance < reach));
+           (!causal || distance <= 0) && (window == 0 || (distance < reach && -distance < reach)) &&
+           (documents.empty() || in_document(b, i, static_cast<std::int32_t>(j)));
+  }
+  bool in_document(std::size_t b, std::size_t i, std::int32_t j) const {
+    const std::int32_t* const of = documents.data() + 2 * (b * queries + i);
+    return of[0] <= j && j < of[1];
   }
   std::size_t bias_at(std::size_t b, std::size_t h, std::size_t i, std::size_t j) const {
     const std::size_t head = (bias_per_batch ? b * (bias_per_head ? heads : 1) : 0) + (bias_per_head ? h : 0);
@@ -102,7 +109,7 @@ void compare(const outcome& found, const outcome& wanted, double tolerance) {
   }
 }
 
-/// Every subset of causal, scale, dropout, lengths, mask, window and bias.
+/// Every subset of causal, scale, dropout, lengths, mask, window and bias; with as many queries as keys, of documents.
 template <class T, gr::index_t B, gr::index_t Heads, gr::index_t KvHeads, gr::index_t Tq, gr::index_t Tk,
           gr::index_t Depth, gr::index_t BiasB, gr::index_t BiasHeads>
 void check_all(unsigned step, double tolerance) {
@@ -116,7 +123,7 @@ void check_all(unsigned step, double tolerance) {
   const auto mask = gr::cast<bool>(integers<std::int32_t, gr::shape<B, Tk>>(at.ctx, 0, 1));
   auto lengths = integers<std::int32_t, gr::shape<B>>(at.ctx, 1, static_cast<int>(Tk));
   lengths.data()[B - 1] = fresh_seed() % 2 == 0 ? 0 : static_cast<int>(Tk) / 2;
-  for (unsigned set = 0; set < 128; set += step) {
+  for (unsigned set = Tq == Tk ? 128 : 0, first = set; set < first + 128; set += step) {
     CAPTURE(set);
     problem p{B, Heads, KvHeads, Tq, Tk, Depth, {}, {}, {}};
     gr::attention_options<> options;
@@ -126,6 +133,10 @@ void check_all(unsigned step, double tolerance) {
     if (set & 8) options.key_lengths = lengths, p.lengths.assign(lengths.data(), lengths.data() + B);
     if (set & 16) options.mask = mask, p.mask.assign(mask.data(), mask.data() + B * Tk);
     if (set & 32) options.window = p.window = 20;
+    if (set & 128) {
+      p.documents = draw_documents(B, Tk);
+      options.documents = gr::from_host<std::int32_t, gr::shape<B, Tk, 2>>(at.ctx, p.documents.data());
+    }
     const auto check = [&](const auto& f, const auto&... x) {
       compare(numbers(evaluate(at.ctx, f, dy, q, k, v, x...)),
               attend(p, numbers(q), numbers(k), numbers(v), numbers(dy)), tolerance);
@@ -144,10 +155,12 @@ void check_all(unsigned step, double tolerance) {
 TEST_CASE("attention with every subset of options is what it is defined to be") {
   check_all<double, 2, 4, 2, 70, 83, 5, 1, 4>(1, 1e-12);
   check_all<float, 1, 3, 1, 131, 66, 9, 1, 1>(3, 1e-4);
+  check_all<double, 2, 2, 1, 149, 149, 5, 2, 1>(1, 1e-12);
 }
 
 TEST_CASE("attention of bf16 with options is what it is defined to be") {
   check_all<gr::bf16, 2, 2, 1, 37, 70, 16, 2, 2>(5, 1e-2);
+  check_all<gr::bf16, 1, 2, 2, 101, 101, 16, 1, 2>(7, 1e-2);
 }
 
 TEST_CASE("attention with the option causal has the bits of causal_attention, of keys that all see those without") {
@@ -223,7 +236,11 @@ TEST_CASE("attention to a cache has the bits of attention without one, with head
     take(std::integral_constant<gr::index_t, 69>{}, std::integral_constant<gr::index_t, 1>{});
   };
   check(gr::attention<4>(q, k, v, {.causal = true}));
-  const gr::attention_options<> options{.scale = 0.3, .mask = mask, .window = 20};
+  const gr::attention_options<> options{
+      .scale = 0.3,
+      .mask = mask,
+      .window = 20,
+      .documents = gr::from_host<std::int32_t, gr::shape<B, T, 2>>(at.ctx, draw_documents(B, T).data())};
   auto causal = options;
   causal.causal = true;
   check(gr::attention<4>(q, k, v, causal), options);
@@ -361,6 +378,25 @@ TEST_CASE("options that do not fit are refused in one line") {
         "attention(q, k, v, options): key_lengths is [3]; it must be [B] = [2]");
   CHECK(message({.mask = gr::full<bool, gr::shape<5, 2>>(at.ctx, true)}) ==
         "attention(q, k, v, options): mask is [5, 2]; it must be [B, Tk] = [2, 5]");
+  const auto documents = [&](std::vector<std::int32_t> pairs) {
+    return message({.documents = gr::from_host<std::int32_t, gr::shape<2, 5, 2>>(at.ctx, pairs.data())});
+  };
+  CHECK(documents({0, 3, 0, 3, 0, 3, 3, 5, 3, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5}).empty());
+  CHECK(documents({7, 7, 1, 2, 0, 0, 3, 5, 3, 5, 0, 0, 0, 0, 0, 0, 0, 0, -3, -3}).empty());
+  CHECK(documents({0, 3, 0, 3, 0, 3, 2, 5, 2, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5}) ==
+        "attention(q, k, v, options): documents[0, 3] is [2, 5]; it must be [3, end] with an end of at most T = 5, or "
+        "empty");
+  CHECK(documents({0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 6, 0, 6, 0, 6, 0, 6, 0, 6}) ==
+        "attention(q, k, v, options): documents[1, 0] is [0, 6]; it must be [0, end] with an end of at most T = 5, or "
+        "empty");
+  CHECK(documents({0, 3, 0, 3, 2, 2, 3, 5, 3, 5, 0, 5, 0, 5, 0, 5, 0, 5, 0, 5}) ==
+        "attention(q, k, v, options): documents[0, 2] is [2, 2]; it must be [0, 3] as at the position before");
+  CHECK(message({.documents = gr::zeros<std::int32_t, gr::shape<2, 5>>(at.ctx)}) ==
+        "attention(q, k, v, options): documents is [2, 5]; it must be [B, T, 2] = [2, 5, 2]");
+  const auto longer = normal<float, gr::shape<2, 8, 6>>(at.ctx);
+  CHECK_THROWS_WITH_AS(
+      gr::attention<2>(x, longer, longer, {.documents = gr::zeros<std::int32_t, gr::shape<2, 5, 2>>(at.ctx)}),
+      "attention(q, k, v, options): documents are for as many queries as keys, not 5 and 8", gr::error);
   CHECK(message({.causal = true, .window = 3}).empty());
 }
 

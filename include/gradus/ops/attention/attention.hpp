@@ -18,10 +18,30 @@ namespace gradus {
 
 namespace detail {
 
+/// The operation Op with `options`: dropout is for recorded operands.
+template <class Op, class D, class... X>
+constexpr Op with_draws(const attention_options<D>& options, const X&... x) {
+  Op how{options, {}};
+  using recorder = typename recorder_of<X...>::type;
+  if constexpr (std::is_void_v<recorder>) how.options.dropout = 0;
+  else if (options.dropout > 0) how.key = find_recorder<recorder>(x...).next_key();
+  return how;
+}
 template <index_t Width, index_t Parts>
 inline constexpr bool width_divides = Parts > 0 && Width % (Parts > 0 ? Parts : 1) == 0;
 template <class K, class V>
 inline constexpr bool same_shape = std::is_same_v<K, V>;
+
+template <index_t Heads, class S>
+constexpr bool check_packed_attention() {
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]", S::rank == 3)
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): only the batch and the time may be upto<N>",
+                 axis_is_not_bounded<S::extent_in_type(2)>)
+  GRADUS_REQUIRE("causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads",
+                 width_divides<S::extent(2), 3 * Heads>)
+  { return true; }
+  return false;
+}
 
 }  // namespace detail
 
@@ -29,13 +49,20 @@ inline constexpr bool same_shape = std::is_same_v<K, V>;
 /// columns h*D .. (h+1)*D-1 of each, with D = C/Heads -> [B, T, C]. Scores are scaled by 1/sqrt(D).
 template <index_t Heads, operand X>
 GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv) {
-  using s = shape_of<X>;
-  GRADUS_REQUIRE("causal_attention<Heads>(qkv): qkv must have three axes, [B, T, 3*C]", s::rank == 3)
-  GRADUS_REQUIRE("causal_attention<Heads>(qkv): only the batch and the time may be upto<N>",
-                 detail::axis_is_not_bounded<s::extent_in_type(2)>)
-  GRADUS_REQUIRE("causal_attention<Heads>(qkv): the last axis of qkv must be divisible by 3 * Heads",
-                 detail::width_divides<s::extent(2), 3 * Heads>)
-  return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
+  if constexpr (detail::check_packed_attention<Heads, shape_of<X>>())
+    return apply(op::causal_attention<Heads>{}, std::forward<X>(qkv));
+}
+
+/// causal_attention with the options of attention(q, k, v, options): `causal_attention<12>(qkv, {.documents = d})`.
+template <index_t Heads, operand X>
+GRADUS_OF_BUILD constexpr auto causal_attention(X&& qkv, attention_options<typename tensor_of<X>::device> options) {
+  if constexpr (detail::check_packed_attention<Heads, shape_of<X>>()) {
+    options.causal = true;
+    const index_t times = plain(qkv).extent(1);
+    detail::check_attention_options(options, plain(qkv).extent(0), times, times);
+    using how = op::causal_attention<Heads, decltype(options)>;
+    return apply(detail::with_draws<how>(options, qkv), std::forward<X>(qkv));
+  }
 }
 
 namespace detail {
@@ -135,13 +162,9 @@ template <auto How, class D, class Q, class K, class V, class... Bias>
 GRADUS_OF_BUILD constexpr auto attend_with(attention_options<D> options, Q&& q, K&& k, V&& v, Bias&&... bias) {
   using sq = shape_of<Q>;
   if constexpr (attention_form<How, sq>::by_axis) options.causal = options.causal || How;
-  check_attention_options(options, plain(q).extent(0), plain(k).extent(-2));
+  check_attention_options(options, plain(q).extent(0), plain(q).extent(-2), plain(k).extent(-2));
   constexpr index_t heads = attention_form<How, sq>::heads;
-  using recorder = typename recorder_of<std::remove_cvref_t<Q>, std::remove_cvref_t<K>, std::remove_cvref_t<V>,
-                                        std::remove_cvref_t<Bias>...>::type;
-  op::scaled_attention<heads, attention_options<D>> how{options, {}};
-  if constexpr (std::is_void_v<recorder>) how.options.dropout = 0;
-  else if (options.dropout > 0) how.key = find_recorder<recorder>(q, k, v, bias...).next_key();
+  const auto how = with_draws<op::scaled_attention<heads, attention_options<D>>>(options, q, k, v, bias...);
   return apply(how, std::forward<Q>(q), std::forward<K>(k), std::forward<V>(v), std::forward<Bias>(bias)...);
 }
 
@@ -171,7 +194,7 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v) {
 /// Attention with options, of the shapes of attention(q, k, v):
 /// `attention<8>(q, k, v, {.causal = true, .window = 256})`. Scores are never stored: forward and backward compute them
 /// in tiles, and skip tiles that are wholly masked. Throws gradus::error if an option does not fit, before anything is
-/// written; lengths out of range are clamped where the host cannot read them.
+/// written; lengths and documents out of range are clamped where the host cannot read them.
 template <auto Heads = false, operand Q, operand K, operand V>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v,
                                          const attention_options<typename tensor_of<Q>::device>& options) {

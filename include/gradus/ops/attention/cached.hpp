@@ -169,15 +169,15 @@ GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, const key_value_vi
     return detail::attend_to_past_of<Heads>(plain(q), plain(k), plain(v), past, only_causal<true>{},
                                             {S::extent(0), Heads, S::extent(1), plain(q).extent(1), S::extent(2)});
 }
-/// Attention of new positions to a cache with options: scale, window, and key_lengths [B] and mask [B, S] of positions
-/// in the cache. Always causal. q [B, T, Heads*D], k and v [B, T, H*D] -> [B, T, Heads*D].
+/// Attention of new positions to a cache with options: scale, window, and key_lengths [B], mask [B, S] and documents
+/// [B, S, 2] of positions in the cache. Always causal. q [B, T, Heads*D], k and v [B, T, H*D] -> [B, T, Heads*D].
 template <index_t Heads, operand Q, operand K, operand V, class T, class S, class D>
 GRADUS_OF_BUILD constexpr auto attention(Q&& q, K&& k, V&& v, const key_value_view<T, S, D>& past,
                                          attention_options<D> options) {
   if constexpr (detail::check_separate_past<Heads, std::remove_cvref_t<Q>, std::remove_cvref_t<K>,
                                             std::remove_cvref_t<V>, T, S>()) {
     constexpr index_t capacity = S::extent(2);
-    detail::check_attention_options(options, S::extent(0), capacity);
+    detail::check_attention_options(options, S::extent(0), capacity, capacity);
     options.causal = true;
     options.dropout = 0;
     const attention_sizes sizes{S::extent(0), Heads, S::extent(1), plain(q).extent(1), capacity};

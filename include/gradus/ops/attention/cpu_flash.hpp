@@ -58,27 +58,29 @@ void attention_forward_block(attention_forward_scratch<B>& scratch, Head head, i
   std::fill_n(row_max, B::query_block, B::lowest);
   std::fill_n(row_sum, B::query_block, C(0));
   const index_t end = head.end_key(q0, queries);
-  for (index_t j0 = head.first_key(q0); j0 < end; j0 += key_block) {
-    const index_t count = std::min(key_block, end - j0);
+  for (index_t j0 = head.first_key(q0), count; j0 < end; j0 += count) {
+    count = std::min(key_block, head.end_block(j0, end) - j0);
     if (!head.enter(q0, queries, j0, count)) continue;
     const index_t p0 = head.first_query(q0, j0) / lanes<C>;
     const index_t i0 = p0 * lanes<C>;
     B::load_rows(keys, k.data + j0 * k.time, k.time, count, B::fours(count));
     if constexpr (B::pairs) B::load_row_pairs(values, v.data + j0 * v.time, v.time, count);
     else B::load_rows(values, v.data + j0 * v.time, v.time, count, count);
-    B::on_queries::run(B::fours(count), packs - p0, B::words(B::depth), keys, B::words(B::width), 1, qt + i0,
-                       scores + i0, false);
-    for (index_t p = p0; p < packs; ++p) {
+    const index_t p1 = B::padded(head.end_query(q0, queries, j0 + count)) / lanes<C>,
+                  i1 = std::min(rows, p1 * lanes<C>);
+    B::on_queries::run(B::fours(count), p1 - p0, B::words(B::depth), keys, B::words(B::width), 1, qt + i0, scores + i0,
+                       false);
+    for (index_t p = p0; p < p1; ++p) {
       const index_t i = p * lanes<C>;
       C *const at = scores + i, *const max = row_max + i, *const sum = row_sum + i, *const by = rescale + i;
       head.scores(q0, i, j0, count,
                   [&](const auto& from) { B::softmax_step(from, at, weights + i, count, max, sum, by); });
     }
     if (head.adds(j0))
-      for (index_t i = i0; i < rows; ++i)
+      for (index_t i = i0; i < i1; ++i)
         for (index_t d = 0; d < B::width; d += lanes<C>)
           (pack<C>::load(sums + i * B::width + d) * pack<C>(rescale[i])).store(sums + i * B::width + d);
-    B::on_depth::run(rows - i0, B::width / lanes<C>, B::words(count), weights + i0, 1, B::query_block, values,
+    B::on_depth::run(i1 - i0, B::width / lanes<C>, B::words(count), weights + i0, 1, B::query_block, values,
                      sums + i0 * B::width, head.adds(j0));
   }
   for (index_t i = 0; i < queries; ++i) {
@@ -121,19 +123,21 @@ void attention_backward_block(attention_backward_scratch<B>& scratch, Head head,
   }
   if (Head::starts_at_zero) std::fill_n(dqs, packs * lanes<C> * B::width, C(0));
   const index_t end = std::min(to, head.end_key(q0, queries));
-  for (index_t j0 = std::max(from, head.first_key(q0)); j0 < end; j0 += key_block) {
-    const index_t count = std::min(key_block, end - j0);
+  for (index_t j0 = std::max(from, head.first_key(q0)), count; j0 < end; j0 += count) {
+    count = std::min(key_block, head.end_block(j0, end) - j0);
     if (!head.enter(q0, queries, j0, count)) continue;
     const index_t p0 = head.first_query(q0, j0) / lanes<C>;
     const index_t i0 = p0 * lanes<C>;
     B::load_rows(keys, k.data + j0 * k.time, k.time, count, B::fours(count));
     B::load_row_pairs(keys_across, k.data + j0 * k.time, k.time, count);
     B::load_rows(values, v.data + j0 * v.time, v.time, count, B::fours(count));
-    B::on_queries::run(B::fours(count), packs - p0, B::words(B::depth), keys, B::words(B::width), 1, qt + i0,
-                       weights + i0, false);
-    B::on_queries::run(B::fours(count), packs - p0, B::words(B::depth), values, B::words(B::width), 1, dyt + i0,
+    const index_t p1 = B::padded(head.end_query(q0, queries, j0 + count)) / lanes<C>;
+    const index_t i1 = std::min(queries, p1 * lanes<C>);
+    B::on_queries::run(B::fours(count), p1 - p0, B::words(B::depth), keys, B::words(B::width), 1, qt + i0, weights + i0,
+                       false);
+    B::on_queries::run(B::fours(count), p1 - p0, B::words(B::depth), values, B::words(B::width), 1, dyt + i0,
                        dscores + i0, false);
-    for (index_t p = p0; p < packs; ++p) {
+    for (index_t p = p0; p < p1; ++p) {
       const index_t i = p * lanes<C>;
       const typename B::pair_targets at{weights_along + i / B::per_word, dscores_along + i / B::per_word,
                                         dscores_across + i};
@@ -143,20 +147,20 @@ void attention_backward_block(attention_backward_scratch<B>& scratch, Head head,
                   [&](const auto& of) { B::softmax_backward_step(of, w, d, at, count, of_rows, delta); });
     }
     if constexpr (Head::starts_at_zero)
-      if (dbias != nullptr) head.add_bias_gradient(dbias, dscores, q0, i0, queries, j0, count);
+      if (dbias != nullptr) head.add_bias_gradient(dbias, dscores, q0, i0, i1, j0, count);
     const bool accumulate = head.adds_to_keys(q0, j0);
     if (dv.data != nullptr) {
-      B::on_depth::run(B::fours(count), B::width / lanes<C>, B::words(queries - i0), weights_along + i0 / B::per_word,
+      B::on_depth::run(B::fours(count), B::width / lanes<C>, B::words(i1 - i0), weights_along + i0 / B::per_word,
                        B::words(B::query_block), 1, dys_across + i0 / B::per_word * B::width, tile, false);
       B::store_rows(dv.data + j0 * dv.time, dv.time, tile, count, C(1), dv.accumulate || accumulate);
     }
     if (dk.data != nullptr) {
-      B::on_depth::run(B::fours(count), B::width / lanes<C>, B::words(queries - i0), dscores_along + i0 / B::per_word,
+      B::on_depth::run(B::fours(count), B::width / lanes<C>, B::words(i1 - i0), dscores_along + i0 / B::per_word,
                        B::words(B::query_block), 1, qs_across + i0 / B::per_word * B::width, tile, false);
       B::store_rows(dk.data + j0 * dk.time, dk.time, tile, count, head.scale(), dk.accumulate || accumulate);
     }
     if (dq.data != nullptr)
-      B::on_depth::run((packs - p0) * lanes<C>, B::width / lanes<C>, B::words(count), dscores_across + i0, 1,
+      B::on_depth::run((p1 - p0) * lanes<C>, B::width / lanes<C>, B::words(count), dscores_across + i0, 1,
                        B::query_block, keys_across, dqs + i0 * B::width, head.adds(j0));
   }
   if (dq.data != nullptr) B::store_rows(dq.data + q0 * dq.time, dq.time, dqs, queries, head.scale(), dq.accumulate);

@@ -32,9 +32,13 @@ class plain_head {
   plain_head(const attention_extents& extents, index_t, index_t, buffers&) : of_(extents) {}
   static constexpr auto scale() { return B::scale; }
   static constexpr index_t first_key(index_t) { return 0; }
+  // Where a block of keys from j0 on ends at the latest.
+  static constexpr index_t end_block(index_t, index_t end) { return end; }
   index_t end_key(index_t q0, index_t count) const { return of_.causal ? std::min(of_.keys, q0 + count) : of_.keys; }
   // The first query from q0 on that attends to key j0, less q0; earlier ones are above the diagonal.
   index_t first_query(index_t q0, index_t j0) const { return of_.causal && j0 > q0 ? j0 - q0 : 0; }
+  // One behind the last of the queries from q0 on that attends to a key before `end`, less q0.
+  static constexpr index_t end_query(index_t, index_t queries, index_t) { return queries; }
   // Whether any of these queries attends to one of the keys j0 .. j0 + count - 1.
   static constexpr bool enter(index_t, index_t, index_t, index_t) { return true; }
   // Whether an earlier block of keys has written the sums of queries.
@@ -74,9 +78,17 @@ class ruled_head {
     if (rules.bias != nullptr) bias_ = rules.bias + rules.bias_head(b, h) * rules.queries * rules.keys;
   }
   C scale() const { return is_.scale; }
-  index_t first_key(index_t q0) const { return is_.first_key(q0) / B::max_key_block * B::max_key_block; }
+  // Blocks are counted from the beginning of their document, so that it has the bits of one alone, and end with it.
+  index_t first_key(index_t q0) const {
+    const index_t begin = is_.document(b_, q0).begin;
+    return begin + (is_.first_key(b_, q0) - begin) / B::max_key_block * B::max_key_block;
+  }
+  index_t end_block(index_t j0, index_t end) const { return std::min(end, std::max(j0 + 1, is_.document(b_, j0).end)); }
   index_t end_key(index_t q0, index_t count) const { return is_.end_key(b_, q0 + count - 1); }
-  index_t first_query(index_t q0, index_t j0) const { return std::max(q0, is_.first_query(j0)) - q0; }
+  index_t first_query(index_t q0, index_t j0) const { return std::max(q0, is_.first_query(b_, j0)) - q0; }
+  index_t end_query(index_t q0, index_t queries, index_t end) const {
+    return std::clamp(is_.end_query(b_, end - 1), q0, q0 + queries) - q0;
+  }
   // Prepares masks, bias and draws of this block.
   bool enter(index_t q0, index_t queries, index_t j0, index_t count) {
     mask_ = is_.mask == nullptr ? nullptr : is_.mask + b_ * is_.keys + j0;
@@ -85,7 +97,8 @@ class ruled_head {
       if (seen == 0) return false;
       if (seen == count) mask_ = nullptr;
     }
-    if (q0 >= is_.end_query(j0 + count - 1) || q0 + queries <= is_.first_query(j0)) return false;
+    if (end_query(q0, queries, j0 + count) <= first_query(q0, j0)) return false;
+    document_ = is_.document(b_, j0);
     if (bias_ != nullptr) {
       std::fill_n(memory_.bias, count * B::query_block, C(0));
       for (index_t i = 0; i < queries; ++i)
@@ -118,6 +131,7 @@ class ruled_head {
     C scale;
     std::ptrdiff_t distance;      ///< from the first query of the pack to the first key of the block
     std::ptrdiff_t back, ahead;   ///< how far a query sees
+    std::ptrdiff_t first, last;   ///< queries of the keys' document, less the first of the pack
     const bool* mask;             ///< null: all
     const C* bias;                ///< null: none
     const std::uint16_t* halves;  ///< null: no dropout
@@ -129,7 +143,8 @@ class ruled_head {
       pack<C> lane;
       for (index_t i = 0; i < lanes<C>; ++i) lane.v[i] = static_cast<C>(i);
       const std::ptrdiff_t d = distance + static_cast<std::ptrdiff_t>(j);  // of the first lane
-      return lane >= pack<C>(static_cast<C>(d - ahead)) && lane <= pack<C>(static_cast<C>(d + back));
+      return lane >= pack<C>(static_cast<C>(std::max(d - ahead, first))) &&
+             lane <= pack<C>(static_cast<C>(std::min(d + back, last)));
     }
     GRADUS_INLINE pack<C> score(index_t j, C* at) const {
       pack<C> s(B::lowest);
@@ -165,11 +180,15 @@ class ruled_head {
   GRADUS_INLINE void scores(index_t q0, index_t i, index_t j0, index_t count, const F& f) const {
     const auto width = static_cast<std::ptrdiff_t>(lanes<C>) - 1, length = static_cast<std::ptrdiff_t>(count) - 1;
     const std::ptrdiff_t distance = static_cast<std::ptrdiff_t>(j0) - is_.position(q0 + i);
-    const bool all = distance + length <= is_.reach_ahead() && width - distance <= is_.reach_back();
+    const auto query = static_cast<std::ptrdiff_t>(q0 + i);
+    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(document_.begin) - query;
+    const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(document_.end) - query - 1;
+    const bool all =
+        distance + length <= is_.reach_ahead() && width - distance <= is_.reach_back() && first <= 0 && width <= last;
     const bool drops = is_.threshold > 0;
     if (all && mask_ == nullptr && bias_ == nullptr && !drops && is_.cap == 0) f(scaled_products{is_.scale});
     else
-      f(ruled_scores{is_.scale, distance, is_.reach_back(), is_.reach_ahead(), mask_,
+      f(ruled_scores{is_.scale, distance, is_.reach_back(), is_.reach_ahead(), first, last, mask_,
                      bias_ == nullptr ? nullptr : memory_.bias + i, drops ? memory_.halves + i : nullptr, is_.threshold,
                      is_.kept, is_.cap});
   }
@@ -186,6 +205,7 @@ class ruled_head {
   buffers& memory_;
   const C* bias_ = nullptr;
   const bool* mask_ = nullptr;
+  typename attention_rules<C>::span document_{};  ///< of the block's keys
 };
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

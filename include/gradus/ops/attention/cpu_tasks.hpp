@@ -180,9 +180,11 @@ void attention_backward_by(context<cpu>& ctx, const attention_extents& extents, 
       const index_t to = separate ? std::min(extents.keys, from + block) : extents.keys;
       const sums_of_keys k = sums(dk, 0, b, kv, from, to), v = sums(dv, 1, b, kv, from, to);
       if (Head::starts_at_zero) k.clear(), v.clear();
-      const index_t first = separate && !Head::starts_at_zero && extents.causal ? part : 0;
+      const Head any(rules, b, kv * group, mine);
+      const index_t first = separate ? any.first_query(0, from) / block : 0;
+      const index_t last = separate ? (any.end_query(0, extents.queries, to) + block - 1) / block : query_blocks;
       for (index_t g = 0; g < group; ++g)
-        blocks(g, first, query_blocks, from, to, separate ? attention_operand<T>{} : dq, k.operand(), v.operand());
+        blocks(g, first, last, from, to, separate ? attention_operand<T>{} : dq, k.operand(), v.operand());
       k.store();
       v.store();
     } else {

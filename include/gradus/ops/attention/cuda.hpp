@@ -201,8 +201,9 @@ struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
     if (rules.cap != 0) throw error("attention(q, k, v, options): cap: the CPU has it, the GPU does not");
     if constexpr (cuda_kit::attention_launches<C, T, Depth, false>::on_tensor_cores) {
       const bool same_scale = rules.scale == static_cast<C>(detail::inverse_square_root(Depth));
-      if (same_scale && rules.lengths == nullptr && rules.mask == nullptr && rules.bias == nullptr &&
-          rules.window == 0 && rules.threshold == 0 && (!rules.causal || of.queries == of.keys)) {
+      if (same_scale && rules.lengths == nullptr && rules.mask == nullptr && rules.documents == nullptr &&
+          rules.bias == nullptr && rules.window == 0 && rules.threshold == 0 &&
+          (!rules.causal || of.queries == of.keys)) {
         const int batch = static_cast<int>(of.batch), heads = static_cast<int>(of.kv_heads);
         const int queries = static_cast<int>(of.queries), keys = static_cast<int>(of.keys);
         if (rules.causal) f(cuda_kit::attention_launches<C, T, Depth, true>{batch, heads, queries, keys});

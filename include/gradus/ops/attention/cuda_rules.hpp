@@ -51,10 +51,10 @@ struct ruled_launch {
   }
   __device__ void enter_sequence(index_t sequence) { b = sequence; }
   __device__ C scale() const { return rules.scale; }
-  __device__ index_t first_key(index_t q0) const { return rules.first_key(q0); }
+  __device__ index_t first_key(index_t q0) const { return rules.first_key(b, q0); }
   __device__ index_t end_key(index_t q0, index_t count, index_t) const { return rules.end_key(b, q0 + count - 1); }
-  __device__ index_t first_query(index_t k0) const { return rules.first_query(k0); }
-  __device__ index_t end_query(index_t k0, index_t count, index_t) const { return rules.end_query(k0 + count - 1); }
+  __device__ index_t first_query(index_t k0) const { return rules.first_query(b, k0); }
+  __device__ index_t end_query(index_t k0, index_t count, index_t) const { return rules.end_query(b, k0 + count - 1); }
   __device__ bool has_keys(index_t k0, index_t count) const {
     const index_t key_of = k0 + threadIdx.x;
     if (k0 >= rules.keys_of(b)) return false;

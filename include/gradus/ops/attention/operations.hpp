@@ -71,19 +71,27 @@ struct attention_pass {};
 
 /// softmax(q k^T / sqrt(D) + causal mask) v for packed q, k, v. Saves the log-sum-exp of each row of scores, which
 /// backward recomputes.
-template <index_t Heads>
+/// @tparam Options only_causal<true> or attention_options<D>
+template <index_t Heads, class Options = only_causal<true>>
 struct causal_attention {
   using family = attention;
   static constexpr std::string_view name = "causal_attention";
   static constexpr op_precision precision = op_precision::low;
   static constexpr save_rule saves{1u, true};  // and the statistics: log-sum-exp [B, Heads, T]
 
+  Options options;
+  random_key key;  ///< of dropout
+
   template <class X>
   using dims = gradus::detail::packed_attention<Heads, typename X::shape>;
   template <class X>
   using output_type = with_shape<X, with_extent<typename X::shape, 2, dims<X>::width>>;
   template <class X>
-  using pass = kernel<attention_pass<dims<X>::depth, only_causal<true>>, typename X::device>;
+  using number = compute_type<typename X::value_type>;
+  template <class X>
+  using pass = kernel<attention_pass<dims<X>::depth, decltype(gradus::detail::rules_of<number<X>, dims<X>::depth>(
+                                                         Options{}, attention_sizes{}, random_key{}))>,
+                      typename X::device>;
 
   template <class X>
   static constexpr flop_counts flops() {
@@ -92,14 +100,15 @@ struct causal_attention {
 
   template <class Call, class X>
   constexpr auto forward(Call how, const X& qkv) const {
-    using C = compute_type<typename X::value_type>;
+    using C = number<X>;
     using S = tensor<C, shape<X::shape::extent(0), Heads, X::shape::extent(1)>, typename X::device>;
     const dims<X> d(qkv.extents());
     auto& ctx = how.owner();
     output_type<X> y(ctx, replaced_extents<2, d.width>(qkv.extents(), d.width));
+    const auto rules = gradus::detail::rules_of<C, d.depth>(options, d.sizes(), key);
     const auto run = [&](C* lse) {
-      pass<X>::forward(ctx, d.sizes(), only_causal<true>{}, d.output(y.data()), lse, d.part(qkv.data(), 0),
-                       d.part(qkv.data(), 1), d.part(qkv.data(), 2));
+      pass<X>::forward(ctx, d.sizes(), rules, d.output(y.data()), lse, d.part(qkv.data(), 0), d.part(qkv.data(), 1),
+                       d.part(qkv.data(), 2));
     };
     return with_optional_statistics<S>(how, y, run);
   }
@@ -112,7 +121,7 @@ struct causal_attention {
     dqkv.template write_as<T>(ctx, [&](auto to) {
       const auto& qkv = input<0>(saved);
       const auto gradient = [&](index_t which) { return d.part(to.tensor.data(), which, to.accumulate); };
-      pass<X>::backward(ctx, d.sizes(), only_causal<true>{},
+      pass<X>::backward(ctx, d.sizes(), gradus::detail::rules_of<compute_type<T>, d.depth>(options, d.sizes(), key),
                         attention_results<compute_type<T>, T>{gradient(0), gradient(1), gradient(2)},
                         attention_inputs<compute_type<T>, T>{d.output(std::as_const(dy).data()), d.part(qkv.data(), 0),
                                                              d.part(qkv.data(), 1), d.part(qkv.data(), 2),

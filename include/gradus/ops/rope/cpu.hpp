@@ -2,6 +2,7 @@
 // The CPU kernel of rope.
 
 #include <cmath>
+#include <cstdint>
 
 #include "../../core/config.hpp"
 #include "../../cpu/parallel.hpp"
@@ -12,18 +13,19 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-/// A task rotates all rows of one position. `y` may be `x`.
+/// A task rotates all rows of one time. `positions` of times may be null. `y` may be `x`.
 template <class T>
-void rope_rows(context<cpu>& ctx, const rope_options& options, bool back, const gradus::detail::rope_sizes& of, T* y,
-               const T* x) {
+void rope_rows(context<cpu>& ctx, const rope_options& options, bool back, const gradus::detail::rope_sizes& of,
+               const std::int32_t* positions, T* y, const T* x) {
   using C = compute_type<T>;
   const index_t half = of.depth / 2, padded = (half + lanes<C> - 1) / lanes<C> * lanes<C>;
   parallel_tasks(ctx, of.time, 2 * padded * sizeof(C), [=](index_t t, void* memory) {
     C* const cosines = static_cast<C*>(memory);
     C* const sines = cosines + padded;
+    const double position =
+        static_cast<double>(options.position) + (positions == nullptr ? static_cast<double>(t) : positions[t]);
     for (index_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(options.position + t) * gradus::detail::rope_frequency(options, i, of.depth);
+      const double angle = position * gradus::detail::rope_frequency(options, i, of.depth);
       cosines[i] = static_cast<C>(options.scaling.amplitude * std::cos(angle));
       sines[i] = static_cast<C>(options.scaling.amplitude * (back ? -std::sin(angle) : std::sin(angle)));
     }
@@ -54,9 +56,9 @@ void rope_rows(context<cpu>& ctx, const rope_options& options, bool back, const 
 template <>
 struct kernel<op::rope<0>, cpu> {
   template <class T>
-  static void forward(context<cpu>& ctx, const rope_options& options, bool back, const detail::rope_sizes& sizes, T* y,
-                      const T* x) {
-    cpu_kit::rope_rows(ctx, options, back, sizes, y, x);
+  static void forward(context<cpu>& ctx, const rope_options& options, bool back, const detail::rope_sizes& sizes,
+                      const std::int32_t* positions, T* y, const T* x) {
+    cpu_kit::rope_rows(ctx, options, back, sizes, positions, y, x);
   }
 };
 

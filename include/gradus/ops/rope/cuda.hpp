@@ -2,6 +2,7 @@
 // The CUDA kernel of rope.
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 #include "../../core/error.hpp"
@@ -19,16 +20,19 @@ struct rope_frequencies {
   double amplitude;
 };
 
-/// One thread per position of a sequence and pair; it rotates the pair in all heads. `y` may be `x`.
+/// One thread per row of a sequence and pair; it rotates the pair in all heads. `positions`, of rows, may be null, and
+/// `y` may be `x`.
 template <class T>
 __global__ void __launch_bounds__(block_threads)
     rope_kernel(const __grid_constant__ rope_frequencies frequency, index_t position, bool in_halves, bool back,
-                index_t rows, index_t time, index_t heads, index_t half, T* y, const T* x) {
+                index_t rows, index_t time, index_t heads, index_t half, const std::int32_t* positions, T* y,
+                const T* x) {
   using C = compute_type<T>;
   const index_t n = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (n >= rows * half) return;
   const index_t row = n / half, pair = n % half;
-  double angle = static_cast<double>(position + row % time) * frequency.of[pair];
+  const double steps = positions == nullptr ? static_cast<double>(row % time) : positions[row];
+  double angle = (static_cast<double>(position) + steps) * frequency.of[pair];
   angle -= 6.283185307179586476925 * rint(angle / 6.283185307179586476925);  // C may be float
   C s, c;
   if constexpr (sizeof(C) == 4) sincosf(static_cast<float>(angle), &s, &c);
@@ -50,8 +54,8 @@ __global__ void __launch_bounds__(block_threads)
 template <>
 struct kernel<op::rope<0>, cuda> {
   template <class T>
-  static void forward(context<cuda>& ctx, const rope_options& options, bool back, const detail::rope_sizes& sizes, T* y,
-                      const T* x) {
+  static void forward(context<cuda>& ctx, const rope_options& options, bool back, const detail::rope_sizes& sizes,
+                      const std::int32_t* positions, T* y, const T* x) {
     const index_t half = sizes.depth / 2, rows = sizes.batch * sizes.time;
     if (half > cuda_kit::rope_frequencies::most)
       throw error("rope<Heads>(x): a head has " + std::to_string(sizes.depth) + " elements; the GPU supports 512");
@@ -59,7 +63,8 @@ struct kernel<op::rope<0>, cuda> {
     frequency.amplitude = options.scaling.amplitude;
     for (index_t i = 0; i < half; ++i) frequency.of[i] = detail::rope_frequency(options, i, sizes.depth);
     launch(ctx, &cuda_kit::rope_kernel<T>, cuda_kit::blocks_for(rows * half), cuda_kit::block_threads, frequency,
-           options.position, options.layout == rope_layout::halves, back, rows, sizes.time, sizes.heads, half, y, x);
+           options.position, options.layout == rope_layout::halves, back, rows, sizes.time, sizes.heads, half,
+           positions, y, x);
   }
 };
 
