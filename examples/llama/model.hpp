@@ -58,21 +58,22 @@ struct model {
     else return tokens(ids);
   }
   /// x [B, T, width], and with experts their auxiliary loss -> the same, after all blocks.
-  constexpr auto through_blocks(auto x) const {
-    return gr::chain(blocks, std::move(x), regions, [this](const block& one, auto v) {
-      return one(std::move(v), settings.layer(static_cast<gr::index_t>(&one - blocks.data())), dropout);
+  constexpr auto through_blocks(auto x, const auto& rows) const {
+    return gr::chain(blocks, std::move(x), regions, [this, rows](const block& one, auto v) {
+      return one(std::move(v), settings.layer(static_cast<gr::index_t>(&one - blocks.data())), dropout, rows);
     });
   }
   /// Token ids [B, T] -> what the head sees, [B, T, width].
-  constexpr auto hidden(const auto& ids) const {
-    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids));
-    else return norm(through_blocks(gr::dropout(embedded(ids), dropout)), settings.norm_eps);
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto hidden(const auto& ids, const Rows& rows = {}) const {
+    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids, rows));
+    else return norm(through_blocks(gr::dropout(embedded(ids), dropout), rows), settings.norm_eps);
   }
   /// The same, and the auxiliary loss of the experts.
-  constexpr auto hidden_and_auxiliary(const auto& ids) const {
+  constexpr auto hidden_and_auxiliary(const auto& ids, const auto& rows) const {
     auto x = gr::dropout(embedded(ids), dropout);
     auto zero = gr::nn::no_auxiliary_loss(x);
-    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)});
+    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)}, rows);
     return std::tuple{norm(std::move(y), settings.norm_eps), std::move(auxiliary)};
   }
   /// T new token ids [B, T], which follow the tokens in the cache -> [B, T, width]; the first `count` are real. No
@@ -98,12 +99,16 @@ struct model {
   constexpr auto operator()(const auto& ids) const { return head(hidden(ids)); }
   /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole, unless they
   /// are capped.
-  constexpr auto loss(const auto& ids, const auto& targets) const { return loss_of(hidden(ids), targets); }
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto loss(const auto& ids, const auto& targets, const Rows& rows = {}) const {
+    return loss_of(hidden(ids, rows), targets);
+  }
   /// With experts: that loss and their auxiliary loss. Training minimises the sum.
-  constexpr auto losses(const auto& ids, const auto& targets) const
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto losses(const auto& ids, const auto& targets, const Rows& rows = {}) const
     requires(C.experts > 0)
   {
-    auto [x, auxiliary] = hidden_and_auxiliary(ids);
+    auto [x, auxiliary] = hidden_and_auxiliary(ids, rows);
     return std::tuple{loss_of(std::move(x), targets), std::move(auxiliary)};
   }
   /// Of each block, the load of each expert in the latest step: its share of the tokens' choices.

@@ -15,6 +15,7 @@
 #include "layers.hpp"
 #include "llama_settings.hpp"
 #include "mixture.hpp"
+#include "packed_rows.hpp"
 #include "transformer.hpp"
 
 namespace gradus::nn {
@@ -68,15 +69,20 @@ struct rotary_attention {
   projection_type projection = detail::residual_projection<projection_type, X, q_width, Width>(Depth);
   GRADUS_MEMBERS(query, key, value, query_norm, key_norm, projection)
 
-  GRADUS_OF_BUILD constexpr auto operator()(const auto& x, const llama_settings& with = {}) const {
-    auto [q, k] = turned(x, with, 0);
-    return projection(gradus::attention<Heads>(std::move(q), std::move(k), value(x), options(with)));
+  /// @param rows which positions of x are a document; see packed_rows
+  template <class Rows = whole_rows>
+  GRADUS_OF_BUILD constexpr auto operator()(const auto& x, const llama_settings& with = {},
+                                            const Rows& rows = {}) const {
+    auto [q, k] = turned(x, with, 0, rows);
+    auto how = options(with);
+    if constexpr (is_packed<Rows>) how.documents = rows.documents;
+    return projection(gradus::attention<Heads>(std::move(q), std::move(k), value(x), how));
   }
   /// Attention of new tokens x that follow those in `past`.
   template <class T, class S, class D>
   GRADUS_OF_BUILD constexpr auto operator()(const auto& x, const key_value_view<T, S, D>& past,
                                             const llama_settings& with = {}) const {
-    auto [q, k] = turned(x, with, past.position);
+    auto [q, k] = turned(x, with, past.position, whole_rows{});
     return projection(gradus::attention<Heads>(std::move(q), std::move(k), value(x), past, options(with)));
   }
 
@@ -85,11 +91,16 @@ struct rotary_attention {
     return attention_options<typename X::device>{
         .causal = true, .scale = with.score_scale, .window = static_cast<index_t>(with.window), .cap = with.score_cap};
   }
-  constexpr auto turned(const auto& x, const llama_settings& with, index_t position) const {
+  template <class Rows>
+  constexpr auto turned(const auto& x, const llama_settings& with, index_t position,
+                        [[maybe_unused]] const Rows& rows) const {
     rope_options turns = with.rope;
     turns.position += position;
-    return std::pair{rope<Heads>(normed(query_norm, query(x), with.norm_eps), turns),
-                     rope<KvHeads>(normed(key_norm, key(x), with.norm_eps), turns)};
+    auto q = normed(query_norm, query(x), with.norm_eps), k = normed(key_norm, key(x), with.norm_eps);
+    if constexpr (is_packed<Rows>)
+      return std::pair{rope<Heads>(std::move(q), turns, rows.positions),
+                       rope<KvHeads>(std::move(k), turns, rows.positions)};
+    else return std::pair{rope<Heads>(std::move(q), turns), rope<KvHeads>(std::move(k), turns)};
   }
   static constexpr auto normed(const optional_norm& norm, auto x, double eps) {
     if constexpr (Kind.head_norms) {
@@ -136,17 +147,21 @@ struct llama_block {
   optional_norm after_mlp;
   GRADUS_MEMBERS(norm1, attention, after_attention, norm2, mlp, after_mlp)
 
-  GRADUS_OF_BUILD constexpr auto operator()(auto from, const llama_settings& with = {}, double drop = 0) const {
+  /// @param drop probability of dropout on the branches
+  /// @param rows which positions are a document; see packed_rows
+  template <class Rows = whole_rows>
+  GRADUS_OF_BUILD constexpr auto operator()(auto from, const llama_settings& with = {}, double drop = 0,
+                                            const Rows& rows = {}) const {
     const auto branch = [&](const optional_norm& after, auto x) {
       return dropout(normed(after, std::move(x), with), drop);
     };
     if constexpr (Kind.experts > 0) {
       auto& [x, loss] = from;
-      auto y = x + branch(after_attention, attention(norm1(x, with.norm_eps), with));
+      auto y = x + branch(after_attention, attention(norm1(x, with.norm_eps), with, rows));
       auto [z, own_loss] = mlp(norm2(y, with.norm_eps));
       return std::tuple{y + branch(after_mlp, std::move(z)), std::move(loss) + std::move(own_loss)};
     } else {
-      auto y = from + branch(after_attention, attention(norm1(from, with.norm_eps), with));
+      auto y = from + branch(after_attention, attention(norm1(from, with.norm_eps), with, rows));
       return y + branch(after_mlp, mlp(norm2(y, with.norm_eps)));
     }
   }

@@ -8,6 +8,7 @@
 #include "../ops/attention/cached.hpp"
 #include "../ops/dropout/dropout.hpp"
 #include "layers.hpp"
+#include "packed_rows.hpp"
 
 namespace gradus::nn {
 
@@ -43,8 +44,13 @@ struct attention {
                                      .bias = {}};
   GRADUS_MEMBERS(qkv, projection)
 
-  GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return projection(causal_attention<Heads>(qkv(std::forward<decltype(x)>(x))));
+  /// @param rows which positions of x are a document; see packed_rows
+  template <class Rows = whole_rows>
+  GRADUS_OF_BUILD constexpr auto operator()(auto&& x, [[maybe_unused]] const Rows& rows = {}) const {
+    auto packed = qkv(std::forward<decltype(x)>(x));
+    if constexpr (is_packed<Rows>)
+      return projection(causal_attention<Heads>(std::move(packed), {.documents = rows.documents}));
+    else return projection(causal_attention<Heads>(std::move(packed)));
   }
   /// Attention of new tokens x [B, T, Width] that follow those in `past`: see causal_attention(qkv, past).
   template <class T, class S, class D>
@@ -74,8 +80,10 @@ struct block {
   nn::mlp<X, Width, Depth> mlp;
   GRADUS_MEMBERS(norm1, attention, norm2, mlp)
 
-  GRADUS_OF_BUILD constexpr auto operator()(auto x, double drop = 0) const {
-    auto y = x + dropout(attention(norm1(x)), drop);
+  /// @param rows which positions are a document; see packed_rows
+  template <class Rows = whole_rows>
+  GRADUS_OF_BUILD constexpr auto operator()(auto x, double drop = 0, const Rows& rows = {}) const {
+    auto y = x + dropout(attention(norm1(x), rows), drop);
     return y + dropout(mlp(norm2(y)), drop);
   }
   /// The block on new tokens that follow those in `past`, without dropout.
