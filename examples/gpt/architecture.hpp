@@ -13,7 +13,7 @@
 //     gradus::token_window asks of a model that generates text,
 //   - `hidden(ids)` and `operator()(ids)`: int32 [B, T] -> [B, T, width] and logits [B, T, padded vocabulary],
 //   - `loss(ids, targets)`: the mean cross-entropy; and `losses(ids, targets)`, if training minimises more: that and an
-//     auxiliary loss, as a tuple,
+//     auxiliary loss, as a tuple; both with gradus::nn::packed_rows as a third argument, too,
 //   - `dropout`, and `regions` of its `blocks`,
 //   - `for_each_setting(net, f)`, if it has numbers that are neither sizes nor parameters, such as an epsilon: f(name,
 //     number). Files of the model keep them; and `wrong_setting()`, which says what is wrong with one, or "",

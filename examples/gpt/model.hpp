@@ -73,27 +73,32 @@ struct model {
   gr::region_schedule regions;  ///< which blocks keep what for backward; all of it unless set
   GRADUS_MEMBERS(tokens, positions, blocks, norm)
 
-  /// Token ids [B, T] -> embeddings [B, T, width]. T is the model's context, or less; B and T may be bounds.
-  constexpr auto embedded(const auto& ids) const {
+  /// Token ids [B, T] -> embeddings [B, T, width]. T is the model's context, or less, unless `rows` has documents of no
+  /// more; B and T may be bounds.
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto embedded(const auto& ids, [[maybe_unused]] const Rows& rows = {}) const {
     constexpr gr::index_t time = gr::shape_of<decltype(ids)>::extent_in_type(1);
-    if constexpr (time == C.context) return tokens(ids) + positions;
+    if constexpr (gr::nn::is_packed<Rows>)
+      return tokens(ids) + gr::embedding(gr::watch(rows.positions, ids), positions);
+    else if constexpr (time == C.context) return tokens(ids) + positions;
     else return tokens(ids) + gr::slice<0, time>(gr::watch(positions, ids), 0, ids.extent(1));
   }
   /// x [B, T, width] -> the same, after all blocks. With experts, x and their auxiliary loss.
-  constexpr auto through_blocks(auto x) const {
+  constexpr auto through_blocks(auto x, const auto& rows) const {
     return gr::chain(blocks, std::move(x), regions,
-                     [this](const auto& block, auto v) { return block(std::move(v), dropout); });
+                     [this, rows](const auto& block, auto v) { return block(std::move(v), dropout, rows); });
   }
   /// Token ids [B, T] -> what the head sees, [B, T, width].
-  constexpr auto hidden(const auto& ids) const {
-    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids));
-    else return norm(through_blocks(gr::dropout(embedded(ids), dropout)));
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto hidden(const auto& ids, const Rows& rows = {}) const {
+    if constexpr (C.experts > 0) return std::get<0>(hidden_and_auxiliary(ids, rows));
+    else return norm(through_blocks(gr::dropout(embedded(ids, rows), dropout), rows));
   }
   /// The same, and the auxiliary loss of the experts.
-  constexpr auto hidden_and_auxiliary(const auto& ids) const {
-    auto x = gr::dropout(embedded(ids), dropout);
+  constexpr auto hidden_and_auxiliary(const auto& ids, const auto& rows) const {
+    auto x = gr::dropout(embedded(ids, rows), dropout);
     auto zero = gr::nn::no_auxiliary_loss(x);
-    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)});
+    auto [y, auxiliary] = through_blocks(std::tuple{std::move(x), std::move(zero)}, rows);
     return std::tuple{norm(std::move(y)), std::move(auxiliary)};
   }
   /// The same for T new tokens that follow those in the cache, of which the first `count` are real; no dropout.
@@ -109,14 +114,16 @@ struct model {
   /// Token ids [B, T] -> logits [B, T, padded vocabulary].
   constexpr auto operator()(const auto& ids) const { return head(hidden(ids)); }
   /// Mean cross-entropy, in nats, of predicting `targets` [B, T]. The logits are never there as a whole.
-  constexpr auto loss(const auto& ids, const auto& targets) const {
-    return gr::linear_cross_entropy<C.vocabulary>(hidden(ids), tokens.weight, targets);
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto loss(const auto& ids, const auto& targets, const Rows& rows = {}) const {
+    return gr::linear_cross_entropy<C.vocabulary>(hidden(ids, rows), tokens.weight, targets);
   }
   /// With experts: that loss and their auxiliary loss. Training minimises the sum.
-  constexpr auto losses(const auto& ids, const auto& targets) const
+  template <class Rows = gr::nn::whole_rows>
+  constexpr auto losses(const auto& ids, const auto& targets, const Rows& rows = {}) const
     requires(C.experts > 0)
   {
-    auto [x, auxiliary] = hidden_and_auxiliary(ids);
+    auto [x, auxiliary] = hidden_and_auxiliary(ids, rows);
     return std::tuple{gr::linear_cross_entropy<C.vocabulary>(std::move(x), tokens.weight, targets),
                       std::move(auxiliary)};
   }

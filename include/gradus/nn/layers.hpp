@@ -27,9 +27,8 @@ struct linear {
   GRADUS_MEMBERS(weight, bias, adapter)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return with_adapter(adapter, std::forward<decltype(x)>(x), [this](auto&& v) {
-      return gradus::linear(std::forward<decltype(v)>(v), weight, bias);
-    });
+    return with_adapter(adapter, std::forward<decltype(x)>(x),
+                        [this](auto&& v) { return gradus::linear(std::forward<decltype(v)>(v), weight, bias); });
   }
 };
 
@@ -41,9 +40,8 @@ struct linear_without_bias {
   GRADUS_MEMBERS(weight, adapter)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const {
-    return with_adapter(adapter, std::forward<decltype(x)>(x), [this](auto&& v) {
-      return gradus::linear(std::forward<decltype(v)>(v), weight);
-    });
+    return with_adapter(adapter, std::forward<decltype(x)>(x),
+                        [this](auto&& v) { return gradus::linear(std::forward<decltype(v)>(v), weight); });
   }
 };
 

@@ -98,8 +98,8 @@ struct rotary_attention {
     turns.position += position;
     auto q = normed(query_norm, query(x), with.norm_eps), k = normed(key_norm, key(x), with.norm_eps);
     if constexpr (is_packed<Rows>)
-      return std::pair{rope<Heads>(std::move(q), turns, rows.positions),
-                       rope<KvHeads>(std::move(k), turns, rows.positions)};
+      return std::pair{rope<Heads>(std::move(q), rows.positions, turns),
+                       rope<KvHeads>(std::move(k), rows.positions, turns)};
     else return std::pair{rope<Heads>(std::move(q), turns), rope<KvHeads>(std::move(k), turns)};
   }
   static constexpr auto normed(const optional_norm& norm, auto x, double eps) {

@@ -64,9 +64,8 @@ struct swiglu_experts {
 
 namespace detail {
 template <class P>
-struct router_precision
-    : precision<typename P::store, typename P::reduce, compute_type<typename P::reduce>, typename P::reduce,
-                typename P::gradient> {
+struct router_precision : precision<typename P::store, typename P::reduce, compute_type<typename P::reduce>,
+                                    typename P::reduce, typename P::gradient> {
   static constexpr bool trains = P::trains;
 };
 /// The X of a router: it computes in the policy's `reduce`, float as a rule, because softmax magnifies errors.
@@ -148,10 +147,12 @@ struct mixture_block {
   nn::mixture<X, Width, Experts, PerToken, Layer> mixture;
   GRADUS_MEMBERS(norm1, attention, norm2, mixture)
 
-  template <class V, class L>
-  GRADUS_OF_BUILD constexpr std::tuple<V, L> operator()(std::tuple<V, L> from, double drop = 0) const {
+  /// @param rows which positions are a document; see packed_rows
+  template <class V, class L, class Rows = whole_rows>
+  GRADUS_OF_BUILD constexpr std::tuple<V, L> operator()(std::tuple<V, L> from, double drop = 0,
+                                                        const Rows& rows = {}) const {
     auto& [x, loss] = from;
-    auto y = x + dropout(attention(norm1(x)), drop);
+    auto y = x + dropout(attention(norm1(x), rows), drop);
     auto [z, own_loss] = mixture(norm2(y));
     return {y + dropout(std::move(z), drop), std::move(loss) + std::move(own_loss)};
   }
