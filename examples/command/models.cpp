@@ -177,6 +177,10 @@ trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, 
   names.insert(names.end(), {"batch", "precision", "optimizer", "device"});
   if (line.o.lora > 0) names.insert(names.end() - 1, "lora");
   trainer_build all(project, "GPT_", line.flags, names);
+  if (gpt::holds_examples(line.o.files.data)) {
+    all.folder += "-examples";
+    all.definitions.emplace_back("GPT_PACKED", "1");
+  }
   all.definitions.emplace_back("GRADUS_MPI", job.ranks > 0 ? "ON" : "OFF");
   if (job.ranks > 0) {
     all.folder += "-mpi";

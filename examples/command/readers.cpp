@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include <gradus/data/text_examples.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/io/text_file.hpp>
@@ -57,6 +58,12 @@ facts read_llama_sizes(const std::filesystem::path& config) {
   facts all{{"architecture", sizes.name()}};
   for (const auto& [name, size] : sizes.named()) all[name] = std::to_string(size);
   return all;
+}
+
+void check_examples(const std::filesystem::path& file) {
+  std::size_t count = 0;
+  gr::read_text_examples(file, [&](gr::text_example&&) { ++count; });
+  if (count == 0) throw gr::error(file.string() + ": has no examples");
 }
 
 void check_plain(const std::filesystem::path& config) { gpt::huggingface_config(config).check_is_plain(); }

@@ -37,6 +37,9 @@ facts read_llama_sizes(const std::filesystem::path& config);
 /// Throws gradus::error for a config.json of a model that is code of its own, or quantised.
 void check_plain(const std::filesystem::path& config);
 
+/// Throws gradus::error, with file and line, for examples that cannot be read.
+void check_examples(const std::filesystem::path& file);
+
 /// The files of tensors that an index names. Throws gradus::error.
 std::vector<std::string> read_shards(const std::filesystem::path& index);
 

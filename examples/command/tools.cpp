@@ -68,7 +68,8 @@ std::string adapters_named(gpt::command_line& line, const std::string& named) {
   const fs::path peft = fs::path(named) / "adapter_config.json";
   const fs::path file = !is_folder(named) ? fs::path(named) : is_there(peft) ? peft : gpt::model_in(named);
   try {
-    const std::string rank = file == peft ? value_of(read_json_object(file), "r") : value_of(read_metadata(file), "lora");
+    const std::string rank =
+        file == peft ? value_of(read_json_object(file), "r") : value_of(read_metadata(file), "lora");
     if (rank.empty()) throw gr::error(file.string() + ": does not say the rank of its adapters, so it has none");
     line.flags.set("lora", rank);
   } catch (const gr::error& e) { throw bad_flag(std::string("--adapter: ") + e.what()); }
@@ -160,7 +161,8 @@ int convert(int argc, char** argv, const surroundings& here) {
     if (has == own || merges) {
       passed.front() = model_named(line, from).string();
       line.flags.set("device", "cpu");
-      if (merges) line.flags.set("precision", "fp32");  // weights and what is added to them are rounded once, at the end
+      if (merges)
+        line.flags.set("precision", "fp32");  // weights and what is added to them are rounded once, at the end
     } else if (gpt::format_to_write(gpt::flag_table::word_after(argc, argv, "--out")) == own) {
       take_sizes(line, has == folder ? fs::path(from) / "config.json" : fs::path(from), "the model");
     } else {

@@ -72,14 +72,11 @@ fs::path sizes_file(std::string& init) {
 
 void check_files(const std::string& flag, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    if (flag == "--data" && files.size() == 1 && is_folder(file)) {
-      const auto is_shard = [](const fs::directory_entry& e) { return e.path().extension() == ".bin"; };
-      if (!std::ranges::any_of(fs::directory_iterator(file), is_shard))
-        throw bad_flag("--data: " + file +
-                       ": a folder without shards (*.bin); name text files, or a folder that gradus tokens made");
-      continue;
-    }
-    check_file(flag, file);
+    if (!is_folder(file)) check_file(flag, file);
+    else if (!gpt::holds_examples({file}) && (flag != "--data" || files.size() != 1)) check_file(flag, file);
+    try {
+      if (gpt::holds_examples({file})) check_examples(file);
+    } catch (const gr::error& e) { throw bad_flag(flag + ": " + e.what()); }
   }
 }
 

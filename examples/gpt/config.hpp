@@ -54,6 +54,9 @@
 #ifndef GPT_LORA
 #define GPT_LORA 0
 #endif
+#ifndef GPT_PACKED
+#define GPT_PACKED 0
+#endif
 #ifndef GPT_BATCH
 #define GPT_BATCH 16
 #endif
@@ -106,6 +109,7 @@ constexpr Config sizes_of_build() {
 inline constexpr auto sizes = sizes_of_build<std::conditional_t<is_gpt2, config, llama::config>>();
 inline constexpr gr::index_t batch_size = GPT_BATCH;
 inline constexpr gr::index_t adapter_rank = GPT_LORA;  ///< 0: all parameters are trained
+inline constexpr bool packed = GPT_PACKED;             ///< whether the data are examples, and batches packed documents
 
 /// The smallest type that holds a token id.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,

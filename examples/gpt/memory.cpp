@@ -16,7 +16,7 @@ namespace gpt {
 namespace {
 
 using gr::bad_flag;
-using planned = training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank>;
+using planned = training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank, packed>;
 
 gr::region_schedule regions_for(const std::string& checkpoint, const gr::training_options& step) {
   if (checkpoint == "none") return {};
@@ -34,7 +34,7 @@ gr::region_schedule regions_for(const std::string& checkpoint, const gr::trainin
 
 // The plan of validation, which saves nothing for backward, so the recompute schedule does not matter.
 gr::memory_plan evaluation(const gr::training_options& step) {
-  return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(nullptr, nullptr); }, step));
+  return gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(); }, step));
 }
 
 // The bytes of optimizer states before a step, which trace and plan have as optimizer_state.

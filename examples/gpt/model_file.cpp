@@ -151,7 +151,37 @@ starting_model::starting_model(const options& o) : options_(o) {
   if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
 }
 
-gr::dataset starting_model::open_data() const {
+run_data starting_model::open_data() const {
+  const auto open = [&]<bool Packed>(std::bool_constant<Packed>) {
+    if constexpr (Packed) return open_examples();
+    else return text_data(open_texts());
+  };
+  return open(std::bool_constant<packed>{});
+}
+
+fs::path starting_model::tokenizer_config() const {
+  const std::string& encoder = options_.files.tokenizer.empty() ? encoder_ : options_.files.tokenizer;
+  const fs::path path = fs::path(encoder).parent_path() / "tokenizer_config.json";
+  return encoder.empty() || !is_there(path) ? fs::path() : path;
+}
+
+example_data starting_model::open_examples() const {
+  const std::string& named = options_.files.tokenizer;
+  std::optional<gr::tokenizer> words;
+  if (!named.empty() || !encoder_.empty()) words = read_model_tokenizer(named.empty() ? encoder_ : named);
+  if (words && tokenizer_ && !same_tokenizer(*words, *tokenizer_))
+    throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; leave out --tokenizer");
+  std::optional<gr::chat_format> format;
+  if (!options_.chat_format.empty()) format = gr::chat_format_named(options_.chat_format);
+  else if (const fs::path config = tokenizer_config(); !config.empty()) {
+    try {
+      format = gr::read_chat_format(config);
+    } catch (const gr::error&) {}  // a chat is then refused with the names of formats
+  }
+  return example_data(options_, std::move(words), std::move(format));
+}
+
+gr::dataset starting_model::open_texts() const {
   gr::dataset_files files = options_.files;
   const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
   if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;

@@ -20,6 +20,7 @@
 #include "adapters.hpp"
 #include "config.hpp"
 #include "options.hpp"
+#include "text_data.hpp"
 
 namespace gpt {
 
@@ -144,7 +145,9 @@ class starting_model {
   explicit starting_model(const options& o);
 
   /// The run's data. Throws gr::error if their tokenizer is not the model's.
-  gr::dataset open_data() const;
+  run_data open_data() const;
+  /// The tokenizer_config.json beside the tokenizer, whose chat format chats are written in; empty if there is none.
+  std::filesystem::path tokenizer_config() const;
   /// Loads the weights into a run's model, and calls after(parameter) for each that may be trained; does nothing
   /// without --init. The adapters of a model stay as they are.
   template <class Net, class After>
@@ -180,8 +183,10 @@ class starting_model {
   void note(const network& net) {
     if constexpr (adapter_rank > 0) fingerprint_ = fingerprint_of_base(net);
   }
-  std::string named_;                       // its name in messages
-  std::uint32_t fingerprint_ = 0;           // of the model that adapters belong to
+  std::string named_;              // its name in messages
+  std::uint32_t fingerprint_ = 0;  // of the model that adapters belong to
+  gr::dataset open_texts() const;
+  example_data open_examples() const;
   std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
   std::optional<gr::tokenizer> tokenizer_;  // beside the model
 };

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/data/chat_format.hpp>
 #include <gradus/run/run_folder.hpp>
 
 #include "../llama/config.hpp"
@@ -42,7 +43,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
   constexpr int most_bytes = std::numeric_limits<int>::max();
   return flag_table(
       "Trains a GPT on text, as bytes or as tokens.",
-      {texts("data", o.files.data, "text files to train on; or token shards (*.bin), or a folder of them").path(),
+      {texts("data", o.files.data,
+             "text files to train on; or token shards (*.bin), or a folder of them; or examples, each a text, a prompt "
+             "with its completion, or a chat: *.jsonl, *.csv, *.tsv, or a folder of texts (*.txt, *.md)")
+           .path(),
        texts("validation-data", o.files.validation_data,
              "texts or shards for validation (default: val*.bin of the folder, or a share)")
            .path(),
@@ -54,6 +58,12 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .path(),
        choice("order", o.order, {"random", "shuffled"},
               "random: windows at random places; shuffled: each window of the data once an epoch"),
+       text("chat-format", o.chat_format,
+            "of examples that are chats: " + gr::chat_format_names() +
+                " (default: what the tokenizer_config.json of --init says)")
+           .without_default(),
+       choice("long-examples", o.long_examples, {"cut", "skip"},
+              "what becomes of an example that is longer than the context: cut at its end, or skip"),
        choice("model", o.model, {"tiny", "nano", "seed", "gpt2", "gpt2-medium", "llama-tiny", "llama-15m", "llama-1b"},
               "tiny (default), nano, seed, gpt2, gpt2-medium, llama-tiny, llama-15m or llama-1b: sizes, and a rate and "
               "a length of "
@@ -234,6 +244,18 @@ std::vector<std::string> listed_operations(const std::string& checkpoint) {
 
 command_line::command_line() : flags(flags_of(o, save_every_, config_)) {}
 
+bool holds_examples(const std::vector<std::string>& data) {
+  return std::ranges::any_of(data, [](const std::filesystem::path& path) {
+    const std::string kind = path.extension().string();
+    for (const char* one : {".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".gz", ".parquet"})
+      if (kind == one) return true;
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) return false;
+    return std::ranges::none_of(std::filesystem::directory_iterator(path, ignored),
+                                [](const auto& entry) { return entry.path().extension() == ".bin"; });
+  });
+}
+
 bool command_line::read(int argc, char** argv, const std::string& run_config) {
   if (!flags.read(argc, argv, run_config)) return false;
   const bool on_gpu = o.device == "cuda";
@@ -260,7 +282,15 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
     throw bad_flag("--lora trains adapters of a model: name it with --init");
   for (const char* name : {"lora-on", "lora-alpha", "lora-dropout", "rslora"})
     if (o.lora == 0 && flags.given(name)) throw bad_flag(std::string("--") + name + " is for --lora RANK");
-  listed_operations(o.checkpoint);  // throws
+  const bool examples = holds_examples(o.files.data);
+  for (const char* name : {"chat-format", "long-examples"})
+    if (!examples && flags.given(name) && !o.files.data.empty())
+      throw bad_flag(std::string("--") + name + " is for examples (*.jsonl, *.csv, *.tsv, folders of texts)");
+  if (examples && flags.given("order"))
+    throw bad_flag("--order is for texts and shards: examples are shuffled, each once an epoch");
+  if (examples && o.graph) throw bad_flag("--graph: batches of examples differ in length, and a graph's do not");
+  if (!o.chat_format.empty()) gr::chat_format_named(o.chat_format);  // throws
+  listed_operations(o.checkpoint);                                   // throws
   if (!o.offload.empty() && on_gpu)
     throw bad_flag("--offload keeps optimizer states in a file, which is for the CPU: leave it out, or --device cpu");
   if (o.checkpoint.starts_with("offload:") && !on_gpu && o.offload.empty())

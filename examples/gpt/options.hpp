@@ -21,6 +21,8 @@ namespace gpt {
 struct options {
   gr::dataset_files files;
   std::string order = "random";
+  std::string chat_format;  ///< of examples; empty: the one in the model's tokenizer_config.json
+  std::string long_examples = "cut";
   int workers = 1;
   /// What the trainer is compiled for; 0 and empty: not given.
   std::string model, architecture, precision = "fp32", optimizer = "adamw", device = "cpu";
@@ -84,6 +86,9 @@ struct options {
     return gr::warmup_cosine{.peak = lr, .low = low, .warmup = 0, .total = 1};
   }
 };
+
+/// Whether these are examples, and not texts to cut into windows or token shards.
+bool holds_examples(const std::vector<std::string>& data);
 
 /// The operations that a --checkpoint of keep:NAME,..., drop:NAME,... or offload:NAME,... lists; none for those that
 /// are one word. Throws gr::bad_flag for anything else.

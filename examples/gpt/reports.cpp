@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gradus/io/atomic_file.hpp>
+#include <gradus/io/text_file.hpp>
 #include <gradus/report/progress.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
@@ -60,19 +61,20 @@ std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& m
 
 }  // namespace
 
-gr::run_options run_of(const options& o, const text_data& data, const chosen_memory& plan, double machine_flops) {
+gr::run_options run_of(const options& o, const run_data& data, const chosen_memory& plan, double machine_flops,
+                       const std::filesystem::path& tokenizer_config) {
   gr::run_options run;
   run.names = {.program = "gpt_train",
                .title = std::string("Training a ") + sizes.title(),
                .machine_flops = machine_flops,
-               .loss = data.files.bytes() ? "nats a byte" : "nats a token",
+               .loss = data.bytes() ? "nats a byte" : "nats a token",
                .best = o.save ? "best.safetensors" : ""};
   run.out = o.out;
   run.resume = o.resume;
   run.steps = o.steps;
   run.minutes = o.minutes;
   run.rate = [&o](long long step, double fraction) { return o.rate(step, fraction); };
-  run.units_per_step = static_cast<double>(text_data::batch_tokens) * o.accumulate;
+  run.units_per_step = data.positions_a_batch() * o.accumulate;
   run.flops_per_unit = training_flops_per_token();
   run.late_losses = on_gpu;
   run.eval_every = o.eval_every;
@@ -84,10 +86,13 @@ gr::run_options run_of(const options& o, const text_data& data, const chosen_mem
   run.keep_checkpoints = o.keep_checkpoints;
   run.model = "model.safetensors";
   run.settings = "config";
-  run.write_settings = [&o, &data, &plan, new_run = o.resume.empty()](const std::filesystem::path& folder) mutable {
+  run.write_settings = [&o, &data, &plan, tokenizer_config,
+                        new_run = o.resume.empty()](const std::filesystem::path& folder) mutable {
     if (std::exchange(new_run, false)) write_report(o.memory_report, plan, nullptr);
     write_config(folder, o);
-    if (data.files.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.files.tokenizer());
+    if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
+    if (!tokenizer_config.empty())  // says how chats are written
+      gr::write_file_atomically(folder / "tokenizer_config.json", gr::read_text(tokenizer_config));
   };
   run.use_command = "scripts/sample.sh";
   run.tensorboard = o.tensorboard;
@@ -95,7 +100,7 @@ gr::run_options run_of(const options& o, const text_data& data, const chosen_mem
   return run;
 }
 
-void report_start(gr::run& run, const options& o, const chosen_memory& plan, const text_data& data,
+void report_start(gr::run& run, const options& o, const chosen_memory& plan, const run_data& data,
                   const std::string& machine, const std::string& note, const std::string& starting_from) {
   const double machine_flops = run.options().names.machine_flops;
   if (!run.resumed()) run.log(start_of_log(o, plan, machine_flops, machine));
@@ -106,8 +111,9 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
                        : ""));
   const auto batches = static_cast<std::size_t>(o.accumulate), tokens = batch_size * batches * sizes.context;
   const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";
-  run.line(line("batch %zu%s: %zu tokens an update; %.2f%s", std::size_t{batch_size}, times.c_str(), tokens,
-                static_cast<double>(data.files.tokens()) / 1e6, data.files.bytes() ? " MB of text" : "M tokens"));
+  run.line(line("batch %zu%s: %s%zu tokens an update; ", std::size_t{batch_size}, times.c_str(),
+                packed ? "at most " : "", tokens) +
+           data.size_text());
   if (o.batch_tokens > 0 && o.batch_tokens != tokens)
     run.line("--batch-tokens " + std::to_string(o.batch_tokens) + ": the nearest is " + std::to_string(tokens) + ", " +
              counted(batches, "batch", "batches") + " of " + std::to_string(batch_size) + " x " +
@@ -129,7 +135,7 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
   if (!starting_from.empty()) run.line(starting_from);
 }
 
-void report_end(gr::run& run, const chosen_memory& plan, const text_data& data, double peak_mib) {
+void report_end(gr::run& run, const chosen_memory& plan, const run_data& data, double peak_mib) {
   const double loss = run.state.validation;
   const double bytes_a_token = data.bytes_a_token(run.over() ? last_validation : a_validation);
   const std::string nats = bytes_a_token == 1   ? line("%.4f nats a byte", loss)

@@ -8,7 +8,7 @@
 
 namespace gpt {
 
-gr::run_metadata identity_of(const options& o, const text_data& data) {
+gr::run_metadata identity_of(const options& o, const run_data& data) {
   gr::run_metadata metadata;
   metadata.set("model", model_mark());
   for (const auto& [name, size] : sizes.named()) metadata.set(name, size);
@@ -19,7 +19,7 @@ gr::run_metadata identity_of(const options& o, const text_data& data) {
   metadata.set("leaves", o.leaves);
   metadata.set("seed", o.seed);
   metadata.set("order", std::string_view(o.order));
-  metadata.set("data", std::string_view(data.identity));
+  metadata.set("data", std::string_view(data.identity()));
   if (o.lora > 0) {
     metadata.set("lora", o.lora);
     metadata.set("lora_on", std::string_view(o.lora_on));

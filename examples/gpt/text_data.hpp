@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gradus/data/batches.hpp>
@@ -14,6 +15,7 @@
 #include <gradus/run/run.hpp>
 
 #include "config.hpp"
+#include "example_data.hpp"
 #include "memory.hpp"
 #include "options.hpp"
 
@@ -29,10 +31,19 @@ class text_data {
 
   explicit text_data(gr::dataset opened) : files(std::move(opened)) {}
 
+  bool bytes() const { return files.bytes(); }
+  const gr::tokenizer* tokenizer() const { return files.tokenizer(); }
+  const std::string& identity() const { return identity_; }
+  /// "1.20 MB of text", "0.35M tokens"
+  std::string size_text() const {
+    return line("%.2f%s", static_cast<double>(files.tokens()) / 1e6, bytes() ? " MB of text" : "M tokens");
+  }
+  static constexpr double positions_a_batch() { return static_cast<double>(batch_tokens); }
+
   gr::dataset files;
   windows train{files.train(), sizes.vocabulary}, validation{files.validation(), sizes.vocabulary};
-  std::string identity = std::to_string(train.tokens()) + " + " + std::to_string(validation.tokens()) +
-                         " tokens, FNV-1a " + std::to_string(files.fingerprint());
+  std::string identity_ = std::to_string(train.tokens()) + " + " + std::to_string(validation.tokens()) +
+                          " tokens, FNV-1a " + std::to_string(files.fingerprint());
 
   /// Micro-batch `number` of the run; any thread may make it.
   auto batch(const options& o, std::uint64_t number) const {
@@ -41,9 +52,15 @@ class text_data {
     return train.random_batch<batch_size>(o.seed, static_cast<std::uint32_t>(number / each),
                                           static_cast<std::uint32_t>(number % each));
   }
+  /// All positions of a micro-batch predict something.
+  static constexpr double share(std::uint64_t) { return 1; }
+  static constexpr double share_of(const auto&) { return 1; }
   /// The number of batches that hold about `tokens` validation tokens, or all if there are fewer.
   std::size_t validation_batches(std::size_t tokens) const {
     return std::max<std::size_t>(std::min(tokens, validation.tokens()) / batch_tokens, 1);
+  }
+  auto validation_batch(std::size_t part, std::size_t of) const {
+    return validation.spread_batch<batch_size>(part, of);
   }
   /// Bytes of text a token of those batches stands for; 0: unknown.
   double bytes_a_token(std::size_t tokens) const;
@@ -57,14 +74,17 @@ class text_data {
     warned_ = true;
   }
   /// Whether the model's tokens can be shown as text.
-  bool readable() const { return files.bytes() || files.tokenizer() != nullptr; }
+  bool readable() const { return bytes() || tokenizer() != nullptr; }
 
  private:
   bool warned_ = false;
 };
 
+/// What a run trains on.
+using run_data = std::conditional_t<packed, example_data, text_data>;
+
 /// What must be the same when a run is resumed.
-gr::run_metadata identity_of(const options& o, const text_data& data);
+gr::run_metadata identity_of(const options& o, const run_data& data);
 /// What the ranks of a run must have in common: its identity, and flags that change what is computed.
 gr::config_entries shared_settings(const options& o, const gr::run_metadata& identity);
 
@@ -74,17 +94,19 @@ void add_load(const std::vector<std::vector<double>>& load, gr::validation& to);
 /// The mean loss of about `tokens` tokens, in windows spread evenly over the validation data, which ranks divide;
 /// nothing if the run was asked to end.
 template <class Trainer, class Memory>
-std::optional<gr::validation> validate(Trainer& t, Memory& memory, text_data& data, std::size_t tokens, gr::run& run) {
+std::optional<gr::validation> validate(Trainer& t, Memory& memory, run_data& data, std::size_t tokens, gr::run& run) {
   data.warn_if_replaced(run);
   const std::size_t batches = data.validation_batches(tokens);
   memory.use(evaluation_plan);
   const auto loss = run.mean(batches, [&](std::size_t i) {
-    const auto batch = data.validation.template spread_batch<batch_size>(i, batches);
-    return std::array{static_cast<double>(t.evaluate(batch.inputs.data(), batch.targets.data()))};
+    const auto batch = data.validation_batch(i, batches);
+    const double share = run_data::share_of(batch);
+    return std::array{static_cast<double>(t.evaluate(batch)) * share, share};
   });
   memory.use(training_plan);
   if (!loss) return std::nullopt;
-  gr::validation found{.loss = loss->front()};
+  gr::validation found{.loss = loss->front() / loss->back()};
+  if (packed) found.note = line("perplexity %.3f", std::exp(found.loss));
   if (const double bytes = data.bytes_a_token(tokens); bytes > 0)
     found.bits_per_byte = found.loss / bytes / std::log(2.0);
   if constexpr (requires { t.net.expert_load(); }) add_load(t.net.expert_load(), found);

@@ -27,7 +27,7 @@ namespace {
 
 namespace gr = gradus;
 using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer,
-                              gpt::adapter_rank>;
+                              gpt::adapter_rank, gpt::packed>;
 
 std::atomic<long long> interrupted_at = 0;
 
@@ -51,7 +51,7 @@ int print_plan(const gpt::options& o) {
 void train(const gpt::options& o, gr::team& team) {
   // The data, and the weights to start from (--init).
   gpt::starting_model start(o);
-  gpt::text_data data{start.open_data()};
+  gpt::run_data data{start.open_data()};
   if (o.sample_every > 0 && !data.readable())
     throw gr::bad_flag("--sample-every: the data's tokens cannot be shown as text: name their --tokenizer");
   const gr::run_metadata identity = gpt::identity_of(o, data);
@@ -61,7 +61,7 @@ void train(const gpt::options& o, gr::team& team) {
   const double machine_flops = team.from_leader(gpt::machine_flops(o.threads));
   const gpt::chosen_memory plan = gpt::choose_memory(o, machine_flops, team.from_leader(gpt::link_for(o)));
   const auto stopped = [] { return interrupted_at != 0; };
-  gr::run run(gpt::run_of(o, data, plan, machine_flops), identity, team, stopped);
+  gr::run run(gpt::run_of(o, data, plan, machine_flops, start.tokenizer_config()), identity, team, stopped);
   gpt::stream stream;
   gpt::set_threads(stream, o.threads);
   gpt::device_heap heap;
@@ -97,6 +97,8 @@ void train(const gpt::options& o, gr::team& team) {
       gr::set_rate(t.optimizer.options, run.rate());
       const bool observed = observers.begin(run.state.step + 1);
       for (int i = 0; i < o.batches_here(); ++i) t.load(i, batches.next());
+      for (std::uint64_t i = 0; gpt::packed && i < all; ++i)
+        t.set_share(static_cast<int>(i), data.share(static_cast<std::uint64_t>(run.state.step) * all + i));
 
       // Forward and backward of each batch; then the gradients are clipped and the optimizer takes its step.
       if (o.graph && !observed) {

@@ -2,13 +2,15 @@
 // The training step, for any device: on the CPU and on a GPU it trains; on gradus::meta the same code computes nothing
 // and tells, to the byte, what memory a step takes.
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include <gradus/gradus.hpp>
 #include <gradus/train/model_training.hpp>
 
+#include "micro_batch.hpp"
 #include "model.hpp"
 
 namespace gpt {
@@ -20,10 +22,13 @@ namespace gpt {
 /// @tparam Token integer type of token ids
 /// @tparam P     precision policy
 /// @tparam Rank  of adapters, which are trained in place of the parameters; 0: there are none
+/// @tparam Packed whether batches are packed documents, of Batch times the context positions together
 template <class D, auto C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
-          template <class, class, class> class Optimizer = gr::adamw, gr::index_t Rank = 0>
+          template <class, class, class> class Optimizer = gr::adamw, gr::index_t Rank = 0, bool Packed = false>
 class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer> {
   using base = gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer>;
+  using micro_batch = std::conditional_t<Packed, documents_on_device<D, Batch * C.context>,
+                                         windows_on_device<D, Token, Batch, C.context>>;
 
  public:
   using ids = gr::shape<Batch, C.context>;
@@ -31,41 +36,34 @@ class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P
   constexpr training(gr::context<D>& persistent, gr::context<D>& transient, const gr::training_options& o,
                      gr::communicator<D>* ranks = nullptr)
       : base(persistent, transient, o, ranks, gr::normal_init{.seed = o.seed, .stddev = 0.02}) {
-    for (int i = 0; i < o.batches_here(); ++i) slots_.push_back(slot(persistent));
+    for (int i = 0; i < o.batches_here(); ++i) batches_.emplace_back(persistent);
   }
 
-  /// Submits the copy of micro-batch i to the device, where backward(i) reads it.
-  constexpr void load(int i, const Token* inputs, const Token* targets) {
-    slot& s = slots_[static_cast<std::size_t>(i)];
-    const auto text = s.text.values();
-    std::copy_n(inputs, text.size() / 2, text.begin());
-    std::copy_n(targets, text.size() / 2, text.begin() + static_cast<std::ptrdiff_t>(text.size() / 2));
-    s.text.upload(s.inputs);
-    s.text.upload(s.targets, ids::size);
-  }
+  /// Submits the copy of micro-batch i, of windows or of packed documents, to the device, where backward(i) reads it.
+  constexpr void load(int i, const auto&... batch) { batches_[static_cast<std::size_t>(i)].load(batch...); }
   /// Submits forward and backward of micro-batch i, which adds to the gradients of the others.
   constexpr void backward(int i) {
-    const slot& s = slots_[static_cast<std::size_t>(i)];
+    const micro_batch& b = batches_[static_cast<std::size_t>(i)];
     this->begin_batch(i);
-    const auto inputs = this->tape().watch(s.inputs);
-    if constexpr (requires { this->net.losses(inputs, s.targets); }) {
-      const auto [loss, auxiliary] = this->net.losses(inputs, s.targets);
+    const auto inputs = this->tape().watch(b.inputs());
+    if constexpr (requires { this->net.losses(inputs, b.targets(), b.rows()); }) {
+      const auto [loss, auxiliary] = this->net.losses(inputs, b.targets(), b.rows());
       this->add_gradients(i, loss, loss + auxiliary);
     } else {
-      this->add_gradients(i, this->net.loss(inputs, s.targets));
+      this->add_gradients(i, this->net.loss(inputs, b.targets(), b.rows()));
     }
   }
-  /// Likewise of a token_batch.
-  constexpr void load(int i, const auto& batch) { load(i, batch.inputs.data(), batch.targets.data()); }
   /// load() and backward() of a step's only micro-batch. Waits for its loss.
-  constexpr float add_batch(const Token* inputs, const Token* targets) {
-    load(0, inputs, targets);
+  constexpr float add_batch(const auto&... batch) {
+    load(0, batch...);
     backward(0);
     return this->loss_of(0);
   }
-  /// Loss of a batch, without dropout and with nothing recorded.
-  constexpr float evaluate(const Token* inputs, const Token* targets) {
-    const auto loss = static_cast<float>(gr::item(this->net.loss(upload(inputs), upload(targets))));
+  /// Loss of a batch, without dropout and with nothing recorded. It takes the place of micro-batch 0.
+  constexpr float evaluate(const auto&... batch) {
+    micro_batch& b = batches_.front();
+    if constexpr (sizeof...(batch) > 0) b.load(batch...);
+    const auto loss = static_cast<float>(gr::item(this->net.loss(b.inputs(), b.targets(), b.rows())));
     this->release_values();
     return loss;
   }
@@ -74,19 +72,7 @@ class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P
   constexpr void step() { gr::take_step(*this); }
 
  private:
-  // A micro-batch.
-  struct slot {
-    gr::tensor<Token, ids, D> inputs, targets;
-    gr::staging_buffer<Token, D> text;  // inputs, then targets
-    constexpr explicit slot(gr::context<D>& ctx)
-        : inputs(ctx, gr::category::input), targets(ctx, gr::category::input), text(ctx, 2 * ids::size) {}
-  };
-
-  constexpr auto upload(const Token* tokens) const {
-    return gr::from_host<Token, ids>(this->transient_, tokens, gr::category::input);
-  }
-
-  std::vector<slot> slots_;
+  std::vector<micro_batch> batches_;
 };
 
 }  // namespace gpt

@@ -94,7 +94,8 @@ int main(int argc, char** argv) {
     const bool whole = merge || !adapter.empty();
     if (gpt::adapter_rank > 0 && !whole) {
       if (wanted != folder || gpt::is_there(out))
-        throw gr::bad_flag("--out " + out + ": adapters become a new folder, of PEFT's; --merge writes the whole model");
+        throw gr::bad_flag("--out " + out +
+                           ": adapters become a new folder, of PEFT's; --merge writes the whole model");
       write_adapters(from, out);
       std::printf("wrote %s: adapters of rank %d\n", out.c_str(), static_cast<int>(gpt::adapter_rank));
       return 0;

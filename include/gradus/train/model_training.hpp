@@ -161,8 +161,10 @@ class model_training {
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
+      index_t number = 0;
       for (const index_t i : *order_)
-        sum += static_cast<double>(static_cast<float>(each[i])) * share(*shares_, i) / static_cast<double>(each.size());
+        sum += static_cast<double>(static_cast<float>(each[i])) * share(*shares_, number++) /
+               static_cast<double>(each.size());
       const double all = mean_share(*shares_);
       return all > 0 ? sum / all : sum;
     }
@@ -216,6 +218,13 @@ class model_training {
     if (parallel_) parallel_->gather_values();
     if (options_.learned_order != nullptr) *options_.learned_order = parallel_->group_order();
     batches_before_ += static_cast<std::uint32_t>(options_.accumulate);
+  }
+  /// Says, before the step's first backward, which share of a micro-batch's targets count, by its number among those of
+  /// all ranks: its loss is the mean of these, and the update minimises the mean of all of the step. Unless it is
+  /// called, all count.
+  constexpr void set_share(int number, double share) {
+    shares_.resize(static_cast<std::size_t>(options_.accumulate), 1);
+    shares_[static_cast<std::size_t>(number)] = share;
   }
   /// Call it after a parameter got another value, such as one read from a file.
   constexpr void take_value(auto& p) {
@@ -304,12 +313,6 @@ class model_training {
   model_training& operator=(const model_training&) = delete;
   constexpr ~model_training() = default;
 
-  /// Says, before its backward, which share of micro-batch i's targets count: its loss is the mean of these, and the
-  /// update minimises the mean of all of the step. Unless it is called, all count.
-  constexpr void set_share(int i, double share) {
-    shares_.resize(loss_of_.size(), 1);
-    shares_[static_cast<std::size_t>(i)] = share;
-  }
   /// Call it before the forward of micro-batch i.
   constexpr void begin_batch(int i) {
     if (!parallel_) return;
@@ -324,8 +327,8 @@ class model_training {
     static_assert(std::is_same_v<value_of_t<decltype(loss)>, typename P::reduce>);
     auto& kept = loss_of_[static_cast<std::size_t>(i)];
     if constexpr (D::computes) device_access<D>::copy(transient_, kept.data(), loss.value().data(), kept.bytes);
-    backward(scaler_.scale(minimised),
-             static_cast<float>(share(shares_, static_cast<index_t>(i)) / static_cast<double>(options_.accumulate)));
+    backward(scaler_.scale(minimised), static_cast<float>(share(shares_, static_cast<index_t>(number_of(i))) /
+                                                          static_cast<double>(options_.accumulate)));
     if (parallel_ && (i + 1) % batches_of_leaf() == 0) parallel_->end_leaf();
   }
   /// Waits for the loss of micro-batch i.
@@ -436,7 +439,7 @@ class model_training {
   std::vector<index_t> order_;                          // where each micro-batch's loss is among them
   std::uint32_t batches_before_ = 0;                    // micro-batches of the steps before
   std::array<losses, 2> losses_;                        // by turns: one is read while the other is on its way
-  std::vector<double> shares_;                          // of targets that count; empty: all
+  std::vector<double> shares_;                          // of targets that count, by number; empty: all
   std::array<std::vector<double>, 2> sent_shares_;      // of the losses
   tensor<double, shape<>, D> norm_;                     // of the last step's gradients
   std::array<staging_buffer<double, D>, 2> norms_;      // by turns, as losses_

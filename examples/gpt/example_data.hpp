@@ -1,0 +1,65 @@
+#pragma once
+// A run's examples (texts, prompts with completions, chats), as packed batches of tokens. See text_data.hpp, whose place
+// this takes where --data names examples.
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradus/data/token_examples.hpp>
+#include <gradus/run/run.hpp>
+#include <gradus/tokenizer/tokenizer.hpp>
+
+#include "config.hpp"
+#include "options.hpp"
+
+namespace gpt {
+
+/// The run's examples. A micro-batch is a row of whole documents, of batch times context positions at most.
+class example_data {
+ public:
+  static constexpr std::size_t most_positions = batch_size * sizes.context;
+
+  /// Reads and encodes the examples; without a tokenizer, tokens are bytes. Throws gr::error, with a file and a line.
+  example_data(const options& o, std::optional<gr::tokenizer> tokenizer, std::optional<gr::chat_format> format);
+
+  bool bytes() const { return !tokenizer_; }
+  const gr::tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  static constexpr bool readable() { return true; }
+  static constexpr void warn_if_replaced(gr::run&) {}
+  const std::string& identity() const { return identity_; }
+  /// "180 examples of 12345 tokens, 20 of them for validation; 3 cut at the context"
+  std::string size_text() const;
+  /// Positions of a micro-batch, on average.
+  double positions_a_batch() const;
+
+  /// Micro-batch `number` of the run; any thread may make it.
+  gr::packed_batch batch(const options& o, std::uint64_t number) const;
+  /// The share of a micro-batch's positions that predict something, of the most that there may be.
+  double share(std::uint64_t number) const;
+  static double share_of(const gr::packed_batch& batch) {
+    return static_cast<double>(batch.predicted) / static_cast<double>(most_positions);
+  }
+  /// The number of batches that hold about `tokens` validation tokens, or all if there are fewer.
+  std::size_t validation_batches(std::size_t tokens) const;
+  gr::packed_batch validation_batch(std::size_t part, std::size_t of) const;
+  /// 1 for bytes; otherwise unknown, 0.
+  double bytes_a_token(std::size_t) const { return bytes() ? 1 : 0; }
+
+ private:
+  std::vector<std::size_t> documents_of(std::uint64_t number) const;
+
+  std::optional<gr::tokenizer> tokenizer_;
+  gr::token_examples train_, validation_;
+  gr::document_rows validation_rows_;
+  std::string identity_;
+  std::size_t epoch_rows_ = 0;  // rows of the first epoch
+  mutable std::mutex mutex_;
+  mutable std::optional<gr::pack_sequence> rows_;
+};
+
+}  // namespace gpt
