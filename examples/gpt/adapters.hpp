@@ -1,6 +1,6 @@
 #pragma once
-// Adapters of a model (--lora) in the files of runs, which have the adapters alone, and say where the model is that they
-// belong to. tools/peft.hpp has the format of Hugging Face's PEFT.
+// Adapters of a model (--lora) in the files of runs, which have the adapters alone, and say where the model is that
+// they belong to. tools/peft.hpp has the format of Hugging Face's PEFT.
 
 #include <algorithm>
 #include <cstddef>

@@ -71,8 +71,8 @@ void load_whole(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::
 void load_network(network& net, gr::context<gr::cpu>& ctx, const std::filesystem::path& path,
                   const std::filesystem::path& base = {});
 
-/// Gives another model of this program's sizes the values, settings and, if there are any, the adapters of `from`, whose
-/// memory it shares on the CPU.
+/// Gives another model of this program's sizes the values, settings and, if there are any, the adapters of `from`,
+/// whose memory it shares on the CPU.
 template <class Net>
 void take_values(const network& from, Net& to, gr::context<typename Net::device>& ctx) {
   bool adapters = false;

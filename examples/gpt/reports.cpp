@@ -17,8 +17,8 @@ namespace {
 
 std::size_t parameters() { return gr::parameter_count(network()); }
 
-/// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward; 4 in all if it
-/// is frozen), and 12 * layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward; 4 in all if
+/// it is frozen), and 12 * layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
 double training_flops_per_token() {
   return (adapter_rank > 0 ? 4.0 : 6.0) * static_cast<double>(parameters() - unused_parameters(sizes)) +
          12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);

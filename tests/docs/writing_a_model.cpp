@@ -400,6 +400,25 @@ TEST_CASE_FIXTURE(fixture, "parts of a model are frozen") {
   CHECK_FALSE(net.blocks[0].up.weight.is_frozen());
 }
 
+namespace {
+template <class Place>
+struct net_of {
+  gr::nn::linear<Place, 6, 5> hidden;
+  gr::nn::linear<Place, 5, 4> output;
+  GRADUS_MEMBERS(hidden, output)
+};
+}  // namespace
+
+TEST_CASE_FIXTURE(fixture, "a model has adapters in place of trained weights") {
+  // [adapters]
+  net_of<gr::nn::adapted<gr::cpu, gr::bf16_mixed, 8>> tuned;  // adapters of rank 8
+  gr::nn::add_adapters(tuned, [](std::string_view layer) { return layer != "output"; }, {.alpha = 16});
+  gr::init(tuned, ctx, gr::normal_init{});
+  gr::adamw optimizer{tuned, {.lr = 2e-4}};
+  // [/adapters]
+  CHECK(optimizer.parameters().total_size() == 8 * (6 + 5));
+}
+
 TEST_CASE_FIXTURE(fixture, "a model is copied, and loaded in part") {
   const auto path = std::filesystem::temp_directory_path() /
                     ("gradus_docs_" + std::to_string(std::random_device{}()) + ".safetensors");

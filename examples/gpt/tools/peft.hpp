@@ -189,8 +189,8 @@ inline std::filesystem::path base_of_adapters(const std::filesystem::path& from)
   return base;
 }
 
-/// Reads adapters of this rank, of a run's file or of a folder in PEFT's format, into a model whose other parameters are
-/// there. Throws gr::error if they are those of another model, before the model has changed.
+/// Reads adapters of this rank, of a run's file or of a folder in PEFT's format, into a model whose other parameters
+/// are there. Throws gr::error if they are those of another model, before the model has changed.
 template <class Net>
 void load_adapters(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& from,
                    gr::index_t rank) {

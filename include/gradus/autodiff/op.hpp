@@ -27,8 +27,8 @@ constexpr save_rule save_inputs(I... operand) {
 }
 /// Saves the output.
 constexpr save_rule save_output() { return {0, true}; }
-/// Saves the two factors of a product, each for the gradient of the other one: a factor is not saved if the other one is
-/// a constant. `also`: inputs that both gradients need.
+/// Saves the two factors of a product, each for the gradient of the other one: a factor is not saved if the other one
+/// is a constant. `also`: inputs that both gradients need.
 constexpr save_rule save_factors(unsigned also = 0) { return {0b11 | also, false, {0b10 | also, 0b01 | also, also}}; }
 /// Saves what either rule saves: `save_inputs(0) | save_output()`.
 constexpr save_rule operator|(save_rule a, save_rule b) {
@@ -135,8 +135,8 @@ constexpr bool has_input(unsigned inputs, std::size_t i) {
 }
 template <class Op, std::size_t I>
 inline constexpr bool saves_input = has_input(Op::saves.inputs, I);
-// The inputs that a call of the operation saves: those that a gradient needs, where has_gradient(i) says whether operand
-// number i may have one.
+// The inputs that a call of the operation saves: those that a gradient needs, where has_gradient(i) says whether
+// operand number i may have one.
 template <class Op, class F>
 constexpr unsigned inputs_to_save(std::size_t operands, const F& has_gradient) {
   unsigned needed = 0;

@@ -98,9 +98,9 @@ struct nothing_after {
 };
 
 /// Gives every parameter and state of the model memory from `ctx` and starting values. Calls after(parameter) for each
-/// parameter that may be trained, before the next one's are made. Draws depend on the seed and on the parameter's position in
-/// the model alone. Fan-in is the product of all extents but the last, and fan-out the last extent, unless the
-/// parameter says otherwise (param::start_fans), as a convolution's does.
+/// parameter that may be trained, before the next one's are made. Draws depend on the seed and on the parameter's
+/// position in the model alone. Fan-in is the product of all extents but the last, and fan-out the last extent, unless
+/// the parameter says otherwise (param::start_fans), as a convolution's does.
 template <class Model, class D, class Rule, class After = nothing_after>
 GRADUS_OF_BUILD constexpr void init(Model& model, context<D>& ctx, const Rule& rule, const After& after = {}) {
   using contents = detail::contents_of<Model>;

@@ -1,6 +1,6 @@
 #pragma once
-// Low-rank adapters of linear layers: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., 2021). A model of
-// `adapted<...>` has frozen parameters, and its linear layers may have adapters, which are trained in their place.
+// Low-rank adapters of linear layers: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., 2021). A model
+// of `adapted<...>` has frozen parameters, and its linear layers may have adapters, which are trained in their place.
 
 #include <cmath>
 #include <cstddef>

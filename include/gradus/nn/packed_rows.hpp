@@ -5,12 +5,15 @@
 #include <type_traits>
 
 #include "../core/config.hpp"
+#include "../core/extent.hpp"
 #include "../tensor/tensor.hpp"
 
 namespace gradus::nn {
 
 /// Rows of a batch that are one document each, whose positions count from 0.
-struct whole_rows {};
+struct whole_rows {
+  index_t documents = 1;  ///< in each; without a member, g++ warns where a closure keeps it
+};
 
 /// Rows of T positions, each a document behind the other. B and T may be bounds.
 template <class D, index_t B, index_t T>

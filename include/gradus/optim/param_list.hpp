@@ -93,8 +93,8 @@ template <class Kind, class KindOfOptimizer>
 inline constexpr bool optimizer_is_for = std::is_same_v<Kind, KindOfOptimizer>;
 }  // namespace detail
 
-/// The trained parameters of a model in its order, or pieces of them, each with its settings. The model must not move while the
-/// list is in use.
+/// The trained parameters of a model in its order, or pieces of them, each with its settings. The model must not move
+/// while the list is in use.
 template <class T, class D, class G = T>
 class param_list {
  public:

@@ -98,8 +98,8 @@ struct load_report {
 /// the floating-point type they are stored in. The model need not be initialised; its tensors come from `ctx`. Tensors
 /// that the model does not have are left in the file, so a checkpoint can be read as a model. Unless `strict`, tensors
 /// that the file lacks or has in another shape keep their values. Checks the file before it changes anything. Calls
-/// after(parameter) for each parameter that was read and may be trained, before the next one is, as init() does. Throws gradus::error,
-/// which names the file and the tensor, if one does not fit, or if the file is damaged.
+/// after(parameter) for each parameter that was read and may be trained, before the next one is, as init() does. Throws
+/// gradus::error, which names the file and the tensor, if one does not fit, or if the file is damaged.
 template <class Model, class D, class After = nothing_after>
 load_report load(Model& model, context<D>& ctx, const std::filesystem::path& path, const load_options& options = {},
                  const After& after = {}) {

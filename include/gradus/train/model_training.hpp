@@ -219,8 +219,8 @@ class model_training {
     if (options_.learned_order != nullptr) *options_.learned_order = parallel_->group_order();
     batches_before_ += static_cast<std::uint32_t>(options_.accumulate);
   }
-  /// Says, before the step's first backward, which share of a micro-batch's targets count, by its number among those of
-  /// all ranks: its loss is the mean of these, and the update minimises the mean of all of the step. Unless it is
+  /// Says, before the step's first backward, which share of a micro-batch's targets count, by its number among all
+  /// ranks' micro-batches: its loss is the mean of these, and the update minimises the mean of all of the step. Unless it is
   /// called, all count.
   constexpr void set_share(int number, double share) {
     shares_.resize(static_cast<std::size_t>(options_.accumulate), 1);

@@ -29,9 +29,10 @@ namespace op::inline GRADUS_BUILD {
 
 /// Cross-entropy of the logits x table^T, computed in chunks of rows.
 ///
-/// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them: that of x, and
-/// that of the table unless its policy is a frozen one. Kernels: forward(accumulate_in, ctx, ignore, matrix of x, of a chunk's logits,
-/// rows per chunk, loss, dx, dtable, logits, row losses, x, table, targets); backward(ctx, size, gradient, dloss).
+/// If recorded, forward also computes both gradients, while a chunk's logits exist, and saves only them; of a table
+/// with a frozen policy there is none. Kernels: forward(accumulate_in, ctx, ignore, matrix of x, of a
+/// chunk's logits, rows per chunk, loss, dx, dtable, logits, row losses, x, table, targets); backward(ctx, size,
+/// gradient, dloss).
 /// @tparam ChunkRows rows per chunk; 0: as many as fit in the device's `chunk_bytes`, at least 128
 template <index_t Vocabulary, index_t ChunkRows = 0>
 struct linear_cross_entropy {
