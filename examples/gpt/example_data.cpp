@@ -52,8 +52,8 @@ example_data::example_data(const options& o, std::optional<gr::tokenizer> tokeni
     for (const gr::token_example& e : found.examples)
       for (const std::int32_t id : e.tokens)
         if (static_cast<gr::index_t>(id) >= sizes.vocabulary)
-          throw gr::error(files.front() + ": has the token " + std::to_string(id) +
-                          ", and the model's vocabulary is " + std::to_string(sizes.vocabulary));
+          throw gr::error(files.front() + ": has the token " + std::to_string(id) + ", and the model's vocabulary is " +
+                          std::to_string(sizes.vocabulary));
     return found;
   };
   train_ = read(o.files.data);

@@ -1,11 +1,7 @@
 #include "model_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <system_error>
 
 #include <gradus/core/printable.hpp>
 #include <gradus/generate/token_window.hpp>
@@ -108,96 +104,6 @@ void print_sample(const fs::path& model, int count, std::uint64_t seed, const st
   network net;
   load_network(net, ctx, model);
   print_sample(net, ctx, tokenizer_beside(model), count, seed, stop);
-}
-
-// The tokenizer in a GGUF file, in a folder that is removed with the last copy of the pointer.
-static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) {
-  const gr::gguf_file from(file);
-  std::string name = (fs::temp_directory_path() / "gradus-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw gr::error(name + ": cannot be made: " + std::strerror(errno));
-  const std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* p) {
-    std::error_code ignored;
-    fs::remove_all(*p, ignored);
-    delete p;
-  });
-  write_tokenizer_of_gguf(from, sizes.context, *folder);
-  return folder;
-}
-
-starting_model::starting_model(const options& o) : options_(o) {
-  if (o.init.empty()) return;
-  if (!o.resume.empty()) {  // the tokenizer is the run's own, and the weights are the checkpoint's, but for adapters
-    encoder_ = tokenizer_beside(fs::path(o.resume) / "checkpoint.safetensors");
-    if (adapter_rank == 0) return;
-  }
-  const fs::path path = o.init;
-  std::error_code ignored;
-  if (!is_there(path)) throw gr::error("--init: " + o.init + ": no such file or folder");
-  named_ = o.init;
-  source_ = path;
-  if (!fs::is_directory(path, ignored)) {
-    if (format_to_read(path) == model_format::gguf) unpacked_ = unpacked_tokenizer(path);
-  } else if (!is_there(path / "config.json")) {
-    source_ = model_in(path);
-    if (!is_there(source_))
-      throw gr::error("--init: " + o.init +
-                      ": has neither config.json, as a model of Hugging Face's, nor model.safetensors, as a run");
-    named_ = source_.string();
-  }
-  if (!o.resume.empty()) return;
-  encoder_ = tokenizer_beside(unpacked_ ? *unpacked_ / "" : source_);
-  if (encoder_.empty()) return;
-  tokenizer_ = read_model_tokenizer(encoder_);
-  if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
-}
-
-run_data starting_model::open_data() const {
-  const auto open = [&]<bool Packed>(std::bool_constant<Packed>) {
-    if constexpr (Packed) return open_examples();
-    else return text_data(open_texts());
-  };
-  return open(std::bool_constant<packed>{});
-}
-
-fs::path starting_model::tokenizer_config() const {
-  const std::string& encoder = options_.files.tokenizer.empty() ? encoder_ : options_.files.tokenizer;
-  const fs::path path = fs::path(encoder).parent_path() / "tokenizer_config.json";
-  return encoder.empty() || !is_there(path) ? fs::path() : path;
-}
-
-example_data starting_model::open_examples() const {
-  const std::string& named = options_.files.tokenizer;
-  std::optional<gr::tokenizer> words;
-  if (!named.empty() || !encoder_.empty()) words = read_model_tokenizer(named.empty() ? encoder_ : named);
-  if (words && tokenizer_ && !same_tokenizer(*words, *tokenizer_))
-    throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; leave out --tokenizer");
-  std::optional<gr::chat_format> format;
-  if (!options_.chat_format.empty()) format = gr::chat_format_named(options_.chat_format);
-  else if (const fs::path config = tokenizer_config(); !config.empty()) {
-    try {
-      format = gr::read_chat_format(config);
-    } catch (const gr::error&) {}  // a chat is then refused with the names of formats
-  }
-  return example_data(options_, std::move(words), std::move(format));
-}
-
-gr::dataset starting_model::open_texts() const {
-  gr::dataset_files files = options_.files;
-  const bool shards_have_one = !files.data.empty() && is_there(fs::path(files.data.front()) / "tokenizer.json");
-  if (files.tokenizer.empty() && !shards_have_one) files.tokenizer = encoder_;
-  gr::dataset data(files, sizes.context);
-  const bool own = source_.empty() || format_to_read(source_) == model_format::own;
-  if (!own && options_.resume.empty() && !tokenizer_ && data.bytes())
-    throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
-  if (tokenizer_ && data.tokenizer() != nullptr && !same_tokenizer(*tokenizer_, *data.tokenizer()))
-    throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; " +
-                    (shards_have_one ? "make the shards with its tokenizer.json" : "leave out --tokenizer"));
-  if (const std::size_t tokens = data.vocabulary(); tokens > sizes.vocabulary)
-    throw gr::error("the tokenizer has " + std::to_string(tokens) + " tokens, and this program was compiled for " +
-                    std::to_string(sizes.vocabulary) + "; give scripts/train.sh --vocabulary " +
-                    std::to_string(tokens));
-  data.check_tokens(sizes.vocabulary);
-  return data;
 }
 
 }  // namespace gpt

@@ -20,6 +20,7 @@
 #include "memory.hpp"
 #include "model_file.hpp"
 #include "options.hpp"
+#include "starting_model.hpp"
 
 namespace gpt {
 

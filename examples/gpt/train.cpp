@@ -20,6 +20,7 @@
 #include "options.hpp"
 #include "reports.hpp"
 #include "run_parts.hpp"
+#include "starting_model.hpp"
 #include "text_data.hpp"
 #include "training.hpp"
 

@@ -1,11 +1,16 @@
 // Writes text with a model that gpt_train saved. Compiled for the model's sizes, like the trainer.
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <iostream>
 #include <limits>
 #include <optional>
 #include <span>
@@ -23,6 +28,8 @@
 #include "../../flags/flags.hpp"
 #include "../device.hpp"
 #include "../model_file.hpp"
+#include "../model_folder.hpp"
+#include "chat.hpp"
 
 namespace gr = gradus;
 
@@ -38,9 +45,12 @@ struct options {
   std::string model, prompt, tokenizer, adapter;
   std::vector<std::string> stop;
   int count = 400, samples = 1, threads = 0, gpu = 0;
-  bool speed = false;
+  bool speed = false, chat = false;
+  std::string system, chat_format;
   gr::generation how;
 };
+
+std::atomic<long long> interrupted_at = 0;
 
 gpt::flag_table flags_of(options& o, std::string& device) {
   constexpr int most = std::numeric_limits<int>::max();
@@ -67,6 +77,13 @@ gpt::flag_table flags_of(options& o, std::string& device) {
        gpt::seed_flag(o.how.seed, "another seed, another text"),
        gpt::text("tokenizer", o.tokenizer,
                  "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
+       gpt::on_off("chat", o.chat,
+                   "hold a conversation: each line of standard input is a message; Ctrl-C ends an answer"),
+       gpt::text("system", o.system, "of a conversation: the system's message, which begins it"),
+       gpt::text("chat-format", o.chat_format,
+                 "of a conversation: " + gr::chat_format_names() +
+                     " (default: what the tokenizer_config.json beside the tokenizer says)")
+           .without_default(),
        gpt::on_off("speed", o.speed, "say on stderr how many tokens a second were written"),
        gpt::threads_flag(o.threads), gpt::device_flag(device, o.gpu)});
 }
@@ -166,6 +183,18 @@ class text_writer {
   text_output out_;
 };
 
+// The format that a model writes chats in. Throws gr::error if nothing says it.
+gr::chat_format chat_format_of(const options& o, const std::filesystem::path& tokenizer) {
+  if (!o.chat_format.empty()) return gr::chat_format_named(o.chat_format);
+  const std::filesystem::path config = tokenizer.parent_path() / "tokenizer_config.json";
+  std::optional<gr::chat_format> found;
+  if (gpt::is_there(config)) found = gr::read_chat_format(config);
+  if (!found)
+    throw gr::bad_flag("--chat: no file beside the model says how it writes chats; name its --chat-format: " +
+                       gr::chat_format_names());
+  return *found;
+}
+
 int write_texts(const options& o) {
   gpt::use_gpu(o.gpu);
   gpt::stream stream;
@@ -173,14 +202,23 @@ int write_texts(const options& o) {
   gpt::device_heap heap;
   gr::basic_pool_resource<gpt::stream> pool(heap);
   gr::context<gpt::device> ctx(stream, pool);
-  const gr::text_tokenizer words =
-      gpt::read_text_tokenizer(o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer);
+  const std::string tokenizer = o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer;
+  if (o.chat && tokenizer.empty()) throw gr::bad_flag("--chat: the model has no tokenizer.json; name its --tokenizer");
+  const gr::text_tokenizer words = gpt::read_text_tokenizer(tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
   model net;
   if (o.adapter.empty()) gpt::load_model(net, ctx, o.model);
   else gpt::load_model(net, ctx, o.adapter, o.model);
   gr::token_window<model> window(net, ctx);
+  if (o.chat) {
+    const gr::chat_format format = chat_format_of(o, tokenizer);
+    const gr::tokenizer spelt = gpt::read_model_tokenizer(tokenizer);
+    gpt::chat<interrupted_at>(window, model::context, spelt, format,
+                              {.system = o.system, .count = o.count, .how = o.how, .shows_prompt = isatty(0) == 1},
+                              std::cin, print);
+    return 0;
+  }
 
   const auto start = timer::now();
   window.begin(prompt);
@@ -220,6 +258,10 @@ int main(int argc, char** argv) {
     gpt::flag_table flags = flags_of(o, device);
     flags.fix("device", gpt::device_name);
     if (!flags.read(argc, argv)) return 0;
+    for (const char* name : {"prompt", "samples", "stop", "speed"})
+      if (o.chat && flags.given(name)) throw gr::bad_flag(std::string("--chat and --") + name + ": give one of them");
+    for (const char* name : {"system", "chat-format"})
+      if (!o.chat && flags.given(name)) throw gr::bad_flag(std::string("--") + name + " is for --chat");
     for (const std::string& text : o.stop) gr::check_flag(!text.empty(), "--stop", "a text", "''");
     return write_texts(o);
   });

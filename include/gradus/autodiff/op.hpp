@@ -101,8 +101,13 @@ constexpr const T& get(const item<I, T>& of) {
 // A value that an operation saves, if it is `needed`.
 template <bool Saves, class T>
 constexpr auto saved_or_not(const T& value, bool needed = true) {
-  if constexpr (Saves) return needed ? value : T{};
-  else return not_saved{};
+  if constexpr (Saves) {
+    T kept;  // g++ 12 copies bits where a constant expression chooses by ?:
+    if (needed) kept = value;
+    return kept;
+  } else {
+    return not_saved{};
+  }
 }
 
 template <class R>

@@ -1,4 +1,4 @@
-// Adapters beside Hugging Face's PEFT, which recorded the losses of training some: make_lora_fixtures.py.
+// Adapters beside Hugging Face's PEFT, which recorded the losses of training some: make_fine_tuning_fixtures.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ double logits_differ(const auto& net, gr::context<gr::cpu>& ctx, gr::safetensors
 
 template <auto C, gr::index_t Rank>
 void check(const std::string& name, const fs::path& base) {
-  const fs::path folder = data / "lora" / name;
+  const fs::path folder = data / "fine_tuning" / name;
   workplace at;
   gr::safetensors_file recorded(folder / "recorded.safetensors");
   const auto batches = recorded.read<std::int32_t>("batches");
@@ -132,7 +132,7 @@ TEST_CASE("adapters of another model, rank or kind are refused in one line") {
     gr::init(net, at.ctx, gr::normal_init{});
     return gradus_test::message_of([&] { gpt::load_adapters(net, at.ctx, folder, Rank); });
   };
-  const fs::path llama = data / "lora" / "llama";
+  const fs::path llama = data / "fine_tuning" / "llama";
   CHECK(refusal.operator()<gpt2, 3>(llama) ==
         (llama / "adapter_model.safetensors").string() +
             ": 'base_model.model.model.layers.0.mlp.down_proj.lora_A.weight' is no adapter of a linear layer of this "
