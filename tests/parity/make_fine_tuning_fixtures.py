@@ -5,11 +5,11 @@ tests/data/fine_tuning.
     pip install torch transformers peft
     python3 tests/parity/make_fine_tuning_fixtures.py
 
-The models are those of tests/data/llama_family/qwen2 and tests/data/gpt2. Of adapters of each, a folder in PEFT's format
-has them before they are trained; recorded.safetensors has the batches of 50 steps of AdamW, their losses, and the
-logits of the first batch after them. Of examples, <model>_examples.safetensors has the documents of 20 updates of two
-micro-batches, which of their tokens are targets, and the mean loss of each update's targets; every document is computed
-by itself.
+The models are those of tests/data/llama_family/qwen2 and tests/data/gpt2. Of adapters of each, a folder in PEFT's
+format has them before they are trained; recorded.safetensors has the batches of 50 steps of AdamW, their losses, and
+the logits of the first batch after them. Of examples, <model>_examples.safetensors has the documents of 20 updates of
+two micro-batches, which of their tokens are targets, and the mean loss of each update's targets; every document is
+computed by itself.
 """
 import torch
 import transformers

@@ -29,9 +29,9 @@ struct chat_options {
   bool shows_prompt = true;  ///< "> ", where a person writes
 };
 
-/// Holds a conversation: a line of `in` is a message, the answer is given to print(text) as it comes. Ctrl-C, which sets
-/// `InterruptedAt`, ends an answer; at the end of the input, or if print() returns false, the conversation ends. If it
-/// becomes longer than the model's context, its oldest messages are left out.
+/// Holds a conversation: a line of `in` is a message, the answer is given to print(text) as it comes. Ctrl-C, which
+/// sets `InterruptedAt`, ends an answer; at the end of the input, or if print() returns false, the conversation ends.
+/// If it becomes longer than the model's context, its oldest messages are left out.
 template <std::atomic<long long>& InterruptedAt, class Window>
 void chat(Window& window, std::size_t context, const gr::tokenizer& words, const gr::chat_format& format,
           const chat_options& o, std::istream& in, const std::function<bool(std::string_view)>& print) {

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS WORK: fine-tuning on examples by
+# adapters, as a user meets it. TRAIN, CONVERT and SAMPLE are compiled for the model called tiny, the tuned ones for the
+# same with adapters of rank 4 and packed examples. tests/parity/compare_fine_tuning.py has transformers on the other
+# side.
+set -euo pipefail
+[[ $# -eq 8 ]] || { echo "usage: $0 TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS WORK" >&2; exit 2; }
+train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 work=$8
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+source "$here/support.sh"
+
+# A model in a folder of Hugging Face's, which says how it writes chats; and 200 chats.
+for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
+succeeds "$train" --data text --steps 30 --lr 3e-3 --sample 0 --eval-every 30 --threads 2 --out base
+succeeds "$convert" base/model.safetensors --out theirs
+cat >theirs/tokenizer_config.json <<'END'
+{"chat_template": "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"}
+END
+for i in $(seq 200); do
+  echo '{"messages": [{"role": "user", "content": "say '"$((i % 7))"'"}, {"role": "assistant", "content": "yes yes"}]}'
+done >chats.jsonl
+tune=("$tuned_train" --data chats.jsonl --init theirs --sample 0 --eval-every 10 --threads 2 --lr 1e-2
+  --schedule constant --warmup 0)
+succeeds "${tune[@]}" --steps 40 --out tuned
+has out 'adapters of rank 4, which are trained'
+has out '180 examples of [0-9]* tokens, and 20 for validation'
+has out '^perplexity '
+grep -q adapter tuned/model.safetensors || wrong "a run's model has no adapters"
+! grep -aq '"blocks.0.mlp.up.weight"' tuned/model.safetensors || wrong "a run's model has more than its adapters"
+
+# It is resumed to the same bits, with the model that it belongs to.
+succeeds "${tune[@]}" --steps 20 --out halves
+succeeds "$tuned_train" --config halves/config --resume halves --steps 40
+cmp -s halves/model.safetensors tuned/model.safetensors || wrong "a run of adapters that was resumed has other ones"
+
+# The same text is written by the adapters, by those in PEFT's format, and by the model that they are merged into.
+prompt=$'<|im_start|>user\nsay 3<|im_end|>\n<|im_start|>assistant\n'
+write=(--prompt "$prompt" --temperature 0 --count 20)
+succeeds "$tuned_sample" tuned/model.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
+cp out wanted
+has wanted 'yes yes'
+succeeds "$tuned_convert" tuned/model.safetensors --out peft
+has peft/adapter_config.json '"peft_type": "LORA"'
+succeeds "$tuned_sample" theirs --adapter peft "${write[@]}"
+cmp -s out wanted || wrong "adapters in PEFT's format write another text"
+succeeds "$tuned_convert" tuned/model.safetensors --merge --out merged.safetensors
+succeeds "$sample" merged.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
+cmp -s out wanted || wrong "the merged model writes another text"
+succeeds "$tuned_convert" theirs --adapter peft --out merged
+succeeds "$convert" merged --out again.safetensors
+succeeds "$sample" again.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
+cmp -s out wanted || wrong "the model merged with PEFT's adapters writes another text"
+
+# A conversation, of two messages.
+printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetensors --chat --temperature 0 >talk
+[[ $(cat talk) == $'yes yes\nyes yes' ]] || wrong "a conversation is '$(cat talk)'"
+
+# What cannot be.
+refuses 1 'model.safetensors: its adapters belong to another model than this one; they were trained on .*theirs$' \
+  "$tuned_sample" base/model.safetensors --adapter halves/model.safetensors --prompt x
+sed 's/"r": 4/"r": 5/' peft/adapter_config.json >changed && mv changed peft/adapter_config.json
+refuses 1 "'r' is 5, and this program was compiled for 4" "$tuned_sample" theirs --adapter peft --prompt x
+refuses 2 "no linear layer of this model is named 'q_proj'; there are c_attn, c_fc, c_proj" \
+  "${tune[@]}" --lora-on c_attn,q_proj --steps 1 --out none
+echo '{"messages": [{"role": "user", "content": "x"}' >broken.jsonl
+refuses 1 'broken.jsonl, line 1: is not JSON' "$tuned_train" --data broken.jsonl --init theirs --out none
+awk 'BEGIN { for (i = 0; i < 300; ++i) s = s "long "; print "{\"prompt\": \"a\", \"completion\": \"" s "\"}"
+  print "{\"prompt\": \"a\", \"completion\": \"b\"}"; print "{\"prompt\": \"" s "\", \"completion\": \"b\"}" }' >long.jsonl
+succeeds "$tuned_train" --data long.jsonl long.jsonl --init theirs --steps 1 --sample 0 --threads 2 --out cut
+has out '2 cut at the context; 2 with nothing to learn left out'
+succeeds "$tuned_train" --data long.jsonl long.jsonl --long-examples skip --init theirs --steps 1 --sample 0 --threads 2 \
+  --out skipped
+has out '4 longer than the context left out'
+refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
+# Before anything is compiled:
+refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
+refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text
+refuses 2 'broken.jsonl, line 1: is not JSON' "$gradus" train --init theirs --lora 4 --data broken.jsonl
+refuses 2 '--lora 900: is a rank below the width' "$gradus" train --init theirs --lora 900 --data chats.jsonl
+refuses 2 'parquet' "$gradus" train --init theirs --data chats.parquet
+[[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }
