@@ -280,13 +280,20 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   }
   if (o.lora > 0 && o.init.empty() && !flags.given("resume"))
     throw bad_flag("--lora trains adapters of a model: name it with --init");
-  for (const char* name : {"lora-on", "lora-alpha", "lora-dropout", "rslora"})
-    if (o.lora == 0 && flags.given(name)) throw bad_flag(std::string("--") + name + " is for --lora RANK");
+  // A run's config has all flags, so it is their values that count.
+  const std::pair<const char*, bool> of_adapters[] = {{"lora-on", o.lora_on != "all"},
+                                                      {"lora-alpha", o.lora_alpha != 0},
+                                                      {"lora-dropout", o.lora_dropout != 0},
+                                                      {"rslora", o.rslora}};
+  for (const auto& [name, set] : of_adapters)
+    if (o.lora == 0 && set) throw bad_flag(std::string("--") + name + " is for --lora RANK");
   const bool examples = holds_examples(o.files.data);
-  for (const char* name : {"chat-format", "long-examples"})
-    if (!examples && flags.given(name) && !o.files.data.empty())
+  const std::pair<const char*, bool> of_examples[] = {{"chat-format", !o.chat_format.empty()},
+                                                      {"long-examples", o.long_examples != "cut"}};
+  for (const auto& [name, set] : of_examples)
+    if (!examples && set && !o.files.data.empty())
       throw bad_flag(std::string("--") + name + " is for examples (*.jsonl, *.csv, *.tsv, folders of texts)");
-  if (examples && flags.given("order"))
+  if (examples && o.order != "random")
     throw bad_flag("--order is for texts and shards: examples are shuffled, each once an epoch");
   if (examples && o.graph) throw bad_flag("--graph: batches of examples differ in length, and a graph's do not");
   if (!o.chat_format.empty()) gr::chat_format_named(o.chat_format);  // throws

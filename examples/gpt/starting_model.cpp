@@ -35,7 +35,8 @@ static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) 
 starting_model::starting_model(const options& o) : options_(o) {
   if (o.init.empty()) return;
   if (!o.resume.empty()) {  // the tokenizer is the run's own, and the weights are the checkpoint's, but for adapters
-    encoder_ = tokenizer_beside(fs::path(o.resume) / "checkpoint.safetensors");
+    beside_ = fs::path(o.resume) / "checkpoint.safetensors";
+    encoder_ = tokenizer_beside(beside_);
     if (adapter_rank == 0) return;
   }
   const fs::path path = o.init;
@@ -53,7 +54,8 @@ starting_model::starting_model(const options& o) : options_(o) {
     named_ = source_.string();
   }
   if (!o.resume.empty()) return;
-  encoder_ = tokenizer_beside(unpacked_ ? *unpacked_ / "" : source_);
+  beside_ = unpacked_ ? *unpacked_ / "" : is_folder(source_) ? source_ / "" : source_;
+  encoder_ = tokenizer_beside(beside_);
   if (encoder_.empty()) return;
   tokenizer_ = read_model_tokenizer(encoder_);
   if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
@@ -68,9 +70,9 @@ run_data starting_model::open_data() const {
 }
 
 fs::path starting_model::tokenizer_config() const {
-  const std::string& encoder = options_.files.tokenizer.empty() ? encoder_ : options_.files.tokenizer;
-  const fs::path path = fs::path(encoder).parent_path() / "tokenizer_config.json";
-  return encoder.empty() || !is_there(path) ? fs::path() : path;
+  const fs::path tokenizer = options_.files.tokenizer.empty() ? beside_ : fs::path(options_.files.tokenizer);
+  const fs::path path = tokenizer.parent_path() / "tokenizer_config.json";
+  return tokenizer.empty() || !is_there(path) ? fs::path() : path;
 }
 
 example_data starting_model::open_examples() const {

@@ -68,6 +68,7 @@ class starting_model {
   std::uint32_t fingerprint_ = 0;  // of the model that adapters belong to
   gr::dataset open_texts() const;
   example_data open_examples() const;
+  std::filesystem::path beside_;            // a file in the folder of the tokenizer
   std::string encoder_;                     // tokenizer.json that encodes texts; empty: bytes
   std::optional<gr::tokenizer> tokenizer_;  // beside the model
 };

@@ -4,7 +4,7 @@
 # same with adapters of rank 4 and packed examples. tests/parity/compare_fine_tuning.py has transformers on the other
 # side.
 set -euo pipefail
-[[ $# -eq 8 ]] || { echo "usage: $0 TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS WORK" >&2; exit 2; }
+[[ $# -eq 8 ]] || { echo "usage: $0: see above" >&2; exit 2; }
 train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 work=$8
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -26,7 +26,7 @@ tune=("$tuned_train" --data chats.jsonl --init theirs --sample 0 --eval-every 10
   --schedule constant --warmup 0)
 succeeds "${tune[@]}" --steps 40 --out tuned
 has out 'adapters of rank 4, which are trained'
-has out '180 examples of [0-9]* tokens, and 20 for validation'
+has out '180 examples of [0-9]* tokens, and 20'
 has out '^perplexity '
 grep -q adapter tuned/model.safetensors || wrong "a run's model has no adapters"
 ! grep -aq '"blocks.0.mlp.up.weight"' tuned/model.safetensors || wrong "a run's model has more than its adapters"
@@ -58,21 +58,25 @@ cmp -s out wanted || wrong "the model merged with PEFT's adapters writes another
 printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetensors --chat --temperature 0 >talk
 [[ $(cat talk) == $'yes yes\nyes yes' ]] || wrong "a conversation is '$(cat talk)'"
 
+printf 'say 5\n' | "$tuned_sample" tuned/model.safetensors --chat --temperature 0 >talk
+[[ $(cat talk) == 'yes yes' ]] || wrong "a conversation with a run is '$(cat talk)'"
+
 # What cannot be.
+succeeds "$train" --data text --steps 1 --seed 9 --sample 0 --threads 2 --out another
 refuses 1 'model.safetensors: its adapters belong to another model than this one; they were trained on .*theirs$' \
-  "$tuned_sample" base/model.safetensors --adapter halves/model.safetensors --prompt x
+  "$tuned_sample" another/model.safetensors --adapter tuned/model.safetensors --prompt x
 sed 's/"r": 4/"r": 5/' peft/adapter_config.json >changed && mv changed peft/adapter_config.json
 refuses 1 "'r' is 5, and this program was compiled for 4" "$tuned_sample" theirs --adapter peft --prompt x
 refuses 2 "no linear layer of this model is named 'q_proj'; there are c_attn, c_fc, c_proj" \
   "${tune[@]}" --lora-on c_attn,q_proj --steps 1 --out none
 echo '{"messages": [{"role": "user", "content": "x"}' >broken.jsonl
 refuses 1 'broken.jsonl, line 1: is not JSON' "$tuned_train" --data broken.jsonl --init theirs --out none
-awk 'BEGIN { for (i = 0; i < 300; ++i) s = s "long "; print "{\"prompt\": \"a\", \"completion\": \"" s "\"}"
-  print "{\"prompt\": \"a\", \"completion\": \"b\"}"; print "{\"prompt\": \"" s "\", \"completion\": \"b\"}" }' >long.jsonl
-succeeds "$tuned_train" --data long.jsonl long.jsonl --init theirs --steps 1 --sample 0 --threads 2 --out cut
+long=$(printf 'long %.0s' $(seq 300))
+printf '{"prompt": "%s", "completion": "%s"}\n' a "$long" a b "$long" b >long.jsonl
+short=("$tuned_train" --data long.jsonl long.jsonl --init theirs --steps 1 --sample 0 --threads 2)
+succeeds "${short[@]}" --out cut
 has out '2 cut at the context; 2 with nothing to learn left out'
-succeeds "$tuned_train" --data long.jsonl long.jsonl --long-examples skip --init theirs --steps 1 --sample 0 --threads 2 \
-  --out skipped
+succeeds "${short[@]}" --long-examples skip --out skipped
 has out '4 longer than the context left out'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
 # Before anything is compiled:

@@ -24,6 +24,7 @@
 #include <gradus/generate/token_window.hpp>
 #include <gradus/report/progress.hpp>
 #include <gradus/run/program.hpp>
+#include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../../flags/flags.hpp"
 #include "../device.hpp"
@@ -184,9 +185,9 @@ class text_writer {
 };
 
 // The format that a model writes chats in. Throws gr::error if nothing says it.
-gr::chat_format chat_format_of(const options& o, const std::filesystem::path& tokenizer) {
+gr::chat_format chat_format_of(const options& o, const std::filesystem::path& folder) {
   if (!o.chat_format.empty()) return gr::chat_format_named(o.chat_format);
-  const std::filesystem::path config = tokenizer.parent_path() / "tokenizer_config.json";
+  const std::filesystem::path config = folder / "tokenizer_config.json";
   std::optional<gr::chat_format> found;
   if (gpt::is_there(config)) found = gr::read_chat_format(config);
   if (!found)
@@ -203,7 +204,8 @@ int write_texts(const options& o) {
   gr::basic_pool_resource<gpt::stream> pool(heap);
   gr::context<gpt::device> ctx(stream, pool);
   const std::string tokenizer = o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer;
-  if (o.chat && tokenizer.empty()) throw gr::bad_flag("--chat: the model has no tokenizer.json; name its --tokenizer");
+  if (o.chat && tokenizer.empty() && gpt::sizes.vocabulary != gr::byte_tokenizer::vocabulary)
+    throw gr::bad_flag("--chat: the model has no tokenizer.json; name its --tokenizer");
   const gr::text_tokenizer words = gpt::read_text_tokenizer(tokenizer);
   const std::string begins = o.prompt == "-" ? standard_input() : o.prompt;
   const std::vector<std::int32_t> prompt = words.encode(begins);
@@ -212,8 +214,11 @@ int write_texts(const options& o) {
   else gpt::load_model(net, ctx, o.adapter, o.model);
   gr::token_window<model> window(net, ctx);
   if (o.chat) {
-    const gr::chat_format format = chat_format_of(o, tokenizer);
-    const gr::tokenizer spelt = gpt::read_model_tokenizer(tokenizer);
+    const std::filesystem::path model_folder =
+        gpt::is_folder(o.model) ? std::filesystem::path(o.model) : std::filesystem::path(o.model).parent_path();
+    const gr::chat_format format =
+        chat_format_of(o, tokenizer.empty() ? model_folder : std::filesystem::path(tokenizer).parent_path());
+    const gr::tokenizer spelt = tokenizer.empty() ? gr::byte_level_tokenizer() : gpt::read_model_tokenizer(tokenizer);
     gpt::chat<interrupted_at>(window, model::context, spelt, format,
                               {.system = o.system, .count = o.count, .how = o.how, .shows_prompt = isatty(0) == 1},
                               std::cin, print);
