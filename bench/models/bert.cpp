@@ -1,4 +1,4 @@
-// BERT base on 8 sequences of up to 128 tokens, padded.
+// BERT base on 8 sequences of up to 128 tokens.
 
 #include <bert/training.hpp>
 
@@ -38,14 +38,16 @@ struct training : base_training<D> {
   using base = base_training<D>;
   training(gr::context<D>& persistent, gr::context<D>& transient) : base(persistent, transient, options) {}
   void load() {
-    bert::host_batch b{std::vector<std::int32_t>(batch * length), std::vector<std::uint8_t>(batch * length), {}, {}};
+    bert::host_batch b;
     const gr::random_key key{.seed = 5};
-    for (gr::index_t i = 0; i < b.tokens.size(); ++i)
-      b.tokens[i] = static_cast<std::int32_t>(key.words(i)[0] % sizes.vocabulary);
     for (gr::index_t i = 0; i < batch; ++i) {
-      b.lengths.push_back(static_cast<std::int32_t>(length - 96 * i / (batch - 1)));
+      const gr::index_t tokens = length - 96 * i / (batch - 1);
+      b.lengths.push_back(static_cast<std::int32_t>(tokens));
       b.labels.push_back(static_cast<std::int32_t>(i % 2));
+      for (gr::index_t t = 0; t < tokens; ++t)
+        b.tokens.push_back(static_cast<std::int32_t>(key.words(i * length + t)[0] % sizes.vocabulary));
     }
+    b.segments.resize(b.tokens.size());
     base::load(0, b);
   }
   double loss() { return this->send_loss().value(); }

@@ -27,7 +27,7 @@ enum class task {
 
 /// Which tokens a sentence embedding is made of.
 enum class pooling {
-  mean,  ///< of all tokens that are no padding
+  mean,  ///< of all tokens
   cls,   ///< the first token
 };
 

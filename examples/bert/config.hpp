@@ -80,7 +80,7 @@ inline constexpr config sizes{.layers = BERT_LAYERS,
                               .first_position = BERT_FIRST_POSITION,
                               .embedding = BERT_EMBEDDING};
 inline constexpr gr::index_t batch_size = BERT_BATCH;
-/// Tokens of a sequence in a batch; longer texts are cut, shorter ones padded.
+/// Tokens of the longest sequence; longer texts are cut.
 inline constexpr gr::index_t sequence_length = BERT_LENGTH;
 
 using precision = gr::BERT_PRECISION;

@@ -91,7 +91,7 @@ gr::tokenizer read_tokenizer(const std::string& file) {
   return tokenizer;
 }
 
-// Adds a text or a pair as a sequence: its tokens, with padding, their count, and the place where the second text
+// Adds a text or a pair as a sequence: its tokens, zeros behind them, their count, and the place where the second text
 // begins.
 void add_sequence(std::vector<std::int32_t>& rows, const gr::tokenizer& tokenizer, const std::string& text,
                   const std::string& second = {}) {
@@ -99,7 +99,7 @@ void add_sequence(std::vector<std::int32_t>& rows, const gr::tokenizer& tokenize
       second.empty() ? tokenizer.input(text, sequence_length) : tokenizer.input(text, second, sequence_length);
   const std::size_t end = rows.size() + sequence_length;
   rows.insert(rows.end(), input.ids.begin(), input.ids.end());
-  rows.resize(end, special_token(tokenizer, "pad").value_or(facts_of(sizes.family).pad));
+  rows.resize(end);
   rows.push_back(static_cast<std::int32_t>(input.ids.size()));
   rows.push_back(static_cast<std::int32_t>(std::ranges::find(input.segments, 1) - input.segments.begin()));
 }
@@ -126,15 +126,15 @@ samples encoded(const gr::labelled_texts& all, std::size_t first, std::size_t en
 // Adds a sequence to a batch.
 void add_sequence(host_batch& to, std::span<const std::int32_t> sequence) {
   const std::int32_t count = sequence[sequence_length], second = sequence[sequence_length + 1];
-  to.tokens.insert(to.tokens.end(), sequence.begin(), sequence.begin() + sequence_length);
+  to.tokens.insert(to.tokens.end(), sequence.begin(), sequence.begin() + count);
   to.lengths.push_back(count);
-  for (std::int32_t t = 0; t < static_cast<std::int32_t>(sequence_length); ++t)
-    to.segments.push_back(sizes.segments > 1 && t >= second && t < count ? 1 : 0);
+  for (std::int32_t t = 0; t < count; ++t) to.segments.push_back(sizes.segments > 1 && t >= second ? 1 : 0);
 }
 // Fills a batch up to `sequences` with sequences of one token 0.
 void fill(host_batch& b, gr::index_t sequences) {
-  b.tokens.resize(sequences * sequence_length);
-  b.segments.resize(sequences * sequence_length);
+  const gr::index_t tokens = b.tokens.size() + sequences - b.lengths.size();
+  b.tokens.resize(tokens);
+  b.segments.resize(tokens);
   b.lengths.resize(sequences, 1);
 }
 

@@ -19,9 +19,9 @@ namespace bert {
 /// Labelled sequences in memory. Batches are functions of their numbers, so a run resumes with its seed and a number.
 class samples {
  public:
-  /// `rows` are numbers of a sample: of each of its sequences tokens, padded to the sequence length, their count, and
-  /// the place where the second text begins; labels are classes or scores. Throws gr::error if there are none, and in
-  /// training if they are fewer than a batch.
+  /// `rows` are numbers of a sample: of each of its sequences `sequence_length`, of which the first are its tokens,
+  /// their count, and the place where the second text begins; labels are classes or scores. Throws gr::error if there
+  /// are none, and in training if they are fewer than a batch.
   samples(const std::string& name, std::vector<std::int32_t> rows, std::vector<float> labels, bool training);
 
   static constexpr gr::index_t sequence_size = sequence_length + 2, row_size = sizes.texts() * sequence_size;
@@ -74,7 +74,7 @@ text_batches read_texts(const std::string& file, const std::string& tokenizer);
 /// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json.
 void save_tokenizer(const gr::tokenizer& tokenizer, const std::filesystem::path& folder);
 
-/// `count` sequences of random tokens with random labels, without padding; the last tenth is for validation.
+/// `count` sequences of random tokens with random labels, all of the sequence length; the last tenth is for validation.
 run_data dummy_data(gr::index_t count, std::uint64_t seed);
 
 }  // namespace bert

@@ -1,6 +1,6 @@
 #pragma once
-// An encoder of BERT's kind with its head, from top to bottom. The blocks are gradus::nn::encoder_block: read nn/encoder.hpp for what is
-// inside one.
+// An encoder of BERT's kind with its head, from top to bottom. The blocks are gradus::nn::encoder_block: read
+// nn/encoder.hpp for what is inside one.
 
 #include <array>
 #include <cstddef>
@@ -17,15 +17,29 @@ namespace bert {
 
 namespace gr = gradus;
 
-/// A batch of B sequences of T tokens, padded at their ends.
+/// B sequences of 1 to T tokens each, one behind the other in a row, so that no padding is computed.
 template <class D, gr::index_t B, gr::index_t T>
 struct sequences {
-  gr::tensor<std::int32_t, gr::shape<B, T>, D> tokens;
-  gr::tensor<std::uint8_t, gr::shape<B, T>, D> segments;  ///< of each token: 0, or 1 in the second sentence of a pair
-  gr::tensor<std::int32_t, gr::shape<B>, D> lengths;      ///< tokens that are no padding
+  static constexpr gr::index_t most = B * T;  ///< tokens of a row
+  using row = gr::shape<1, gr::upto<most>>;
+
+  gr::tensor<std::int32_t, row, D> tokens;
+  gr::tensor<std::uint8_t, row, D> segments;       ///< of each token: 0, or 1 in the second sentence of a pair
+  gr::nn::packed_rows<D, 1, gr::upto<most>> rows;  ///< each token's sequence, and its row in the table of positions
+  gr::tensor<std::int32_t, gr::shape<gr::upto<most>>, D> numbers;  ///< of each token's sequence: 0 .. B-1
+  gr::tensor<std::int32_t, gr::shape<B>, D> firsts;                ///< where each sequence begins
 
   constexpr explicit sequences(gr::context<D>& ctx)
-      : tokens(ctx, gr::category::input), segments(ctx, gr::category::input), lengths(ctx, gr::category::input) {}
+      : tokens(ctx, most, gr::category::input),
+        segments(ctx, most, gr::category::input),
+        rows{{ctx, most, gr::category::input}, {ctx, most, gr::category::input}},
+        numbers(ctx, most, gr::category::input),
+        firsts(ctx, gr::category::input) {}
+  /// Makes the row one of `count` tokens, in the same memory. Throws gr::error unless there are 1 to `most`.
+  constexpr void resize(gr::index_t count) {
+    const auto set = [&](auto&... x) { ((x = {x.storage(), count}), ...); };
+    set(tokens, segments, rows.documents, rows.positions, numbers);
+  }
 };
 
 /// A layer that a model may lack.
@@ -79,14 +93,11 @@ struct model {
     normalized = s.normalized;
   }
 
-  /// A batch -> one vector for each token, [B, T, width]. `ids` are the tokens of the batch: a tape watches them.
+  /// A batch -> one vector for each token, [1, tokens, width]. `ids` are the tokens of the batch: a tape watches them.
   template <gr::index_t B, gr::index_t T>
   constexpr auto hidden(const auto& ids, const sequences<device, B, T>& batch) const {
     static_assert(T <= C.longest(), "bert: a sequence is longer than the model's positions");
-    const auto here = [&] {
-      if constexpr (T == C.positions) return gr::watch(positions, ids);
-      else return gr::slice<0, T>(gr::watch(positions, ids), C.first_position);
-    };
+    const auto here = [&] { return gr::embedding(gr::watch(batch.rows.positions, ids), positions); };
     const auto sum = [&] {
       if constexpr (C.segments > 0) return tokens(ids) + segments(gr::watch(batch.segments, ids)) + here();
       else return tokens(ids) + here();
@@ -97,7 +108,7 @@ struct model {
         return gr::cast<gr::value_of_t<decltype(embedded)>>(projection(embedded));
       else return embedded;
     }();
-    const gr::attention_options<device> options{.dropout = dropout, .key_lengths = batch.lengths};
+    const gr::attention_options<device> options{.dropout = dropout, .documents = batch.rows.documents};
     return gr::chain(block_numbers, std::move(x), regions,
                      [all = blocks.data(), options, drop = dropout](std::size_t number, auto v) {
                        return all[number](std::move(v), options, drop);
@@ -107,43 +118,44 @@ struct model {
   template <gr::index_t B, gr::index_t T>
   constexpr auto logits(const auto& ids, const sequences<device, B, T>& batch) const {
     constexpr family_facts facts = facts_of(C.family);
-    const auto x = gr::dropout(first(hidden(ids, batch)), facts.drops_before_pooler ? dropout : 0);
+    const auto x = gr::dropout(first(hidden(ids, batch), batch), facts.drops_before_pooler ? dropout : 0);
     return classifier(gr::dropout(gr::nn::activate<facts.pooler>(pooler(x)), dropout));
   }
   /// -> sentence embeddings [B, width].
   template <gr::index_t B, gr::index_t T>
   constexpr auto embeddings(const auto& ids, const sequences<device, B, T>& batch) const {
     const auto x = hidden(ids, batch);
-    if (pooling == bert::pooling::cls) return first(x);
-    const auto ids_there = gr::watch(batch.tokens, x);  // recorded as x is: what follows is part of the step's memory
-    const auto lengths = gr::watch(gr::reshape<B, 1>(batch.lengths), x);
-    // 1, 2, ..., T in each row: up to its length, a token is one of the text.
-    const auto number = gr::cumsum<1>(ids_there >= 0);
-    const auto last = gr::cast<std::int64_t>(lengths);
-    const auto real = gr::where(gr::reshape<B, T, 1>(number <= last), x, 0);
-    const auto count = gr::cast<gr::value_of_t<decltype(x)>>(lengths);
-    return gr::sum<1>(real) / count;
+    if (pooling == bert::pooling::cls) return first(x, batch);
+    using V = gr::value_of_t<decltype(x)>;
+    // Recorded as x is: what follows is part of the step's memory.
+    auto zeros = gr::watch(gr::zeros<V, gr::shape<1, B, C.width>>(gr::plain(x).owner()), x);
+    const auto count = gr::bincount<B>(gr::watch(batch.numbers, x));
+    const auto sum = gr::index_add<1>(std::move(zeros), batch.numbers, x);
+    return gr::reshape<B, C.width>(sum) / gr::cast<V>(gr::reshape<B, 1>(count));
   }
   /// -> logits, or sentence embeddings.
-  template <gr::index_t B, gr::index_t T>
-  constexpr auto operator()(const sequences<device, B, T>& batch) const {
-    if constexpr (!C.embeds()) return logits(batch.tokens, batch);
-    else {
-      auto x = in_float(embeddings(batch.tokens, batch));
-      return normalized ? unit_vectors(x) : x;
-    }
+  constexpr auto outputs(const auto& ids, const auto& batch) const {
+    if constexpr (C.embeds()) return in_float(embeddings(ids, batch));
+    else return logits(ids, batch);
   }
-  /// The mean loss of the task. Labels are [B]: classes, of which those below 0 are not counted, or numbers. For
-  /// sentence embeddings the first half of the B sequences are the first texts of the pairs, and labels are [B / 2]:
-  /// the score of a pair, or the row of its second text.
-  template <gr::index_t B, gr::index_t T>
-  constexpr auto loss(const auto& ids, const sequences<device, B, T>& batch, const auto& labels) const {
+  /// The same, without a recording.
+  constexpr auto operator()(const auto& batch) const {
+    auto x = outputs(batch.tokens, batch);
+    if constexpr (C.embeds())
+      if (normalized) x = unit_vectors(x);
+    return x;
+  }
+  /// The mean loss of the task, of outputs of B sequences. Labels are [B]: classes, of which those below 0 are not
+  /// counted, or numbers. For sentence embeddings the first half of the B sequences are the first texts of the pairs,
+  /// and labels are [B / 2]: the score of a pair, or the row of its second text.
+  static constexpr auto loss(auto outputs, const auto& labels) {
+    constexpr gr::index_t B = gr::shape_of<decltype(outputs)>::extent(0);
     if constexpr (C.task == task::classes) {
-      return gr::cross_entropy(logits(ids, batch), labels);
+      return gr::cross_entropy(std::move(outputs), labels);
     } else if constexpr (C.task == task::regression) {
-      return gr::mse_loss(gr::reshape<B>(logits(ids, batch)), labels);
+      return gr::mse_loss(gr::reshape<B>(std::move(outputs)), labels);
     } else {
-      const auto [a, b] = gr::split<0, B / 2, B / 2>(unit_vectors(in_float(embeddings(ids, batch))));
+      const auto [a, b] = gr::split<0, B / 2, B / 2>(unit_vectors(outputs));
       if constexpr (C.task == task::cosine) return gr::mse_loss(gr::sum<-1>(a * b), labels);
       else return gr::cross_entropy(gr::matmul<gr::transpose{.b = true}>(a, b) * similarity_scale, labels);
     }
@@ -155,9 +167,10 @@ struct model {
     for (std::size_t i = 0; i < C.layers && !shares_block; ++i) all[i] = i;
     return all;
   }();
-  /// [B, T, width] -> the first tokens, [B, width].
-  static constexpr auto first(const auto& x) {
-    return gr::reshape<gr::tensor_of<decltype(x)>::shape::extents[0], C.width>(gr::slice<1, 1>(x, 0));
+  /// [1, tokens, width] -> the first token of each sequence, [B, width].
+  template <gr::index_t B, gr::index_t T>
+  static constexpr auto first(const auto& x, const sequences<device, B, T>& batch) {
+    return gr::reshape<B, C.width>(gr::index_select<1>(x, batch.firsts));
   }
 };
 

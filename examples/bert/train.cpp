@@ -206,14 +206,10 @@ void embed(const bert::options& o) {
   bert::load_huggingface(net, ctx, o.init);
   net.apply(settings_of(o, init_of(o)));
   constexpr gr::index_t rows = bert::sizes.texts() * bert::batch_size, width = bert::sizes.width;
-  using ids = gr::shape<rows, bert::sequence_length>;
   const bert::text_batches texts = bert::read_texts(o.embed, o.files.tokenizer);
+  bert::loaded_sequences<bert::device, bert::sizes, rows, bert::sequence_length> batch(ctx);
   for (gr::index_t done = 0; done < texts.count; done += rows) {
-    const bert::host_batch& b = texts.batches[done / rows];
-    bert::sequences<bert::device, rows, bert::sequence_length> batch(ctx);
-    batch.tokens = gr::from_host<std::int32_t, ids>(ctx, b.tokens.data());
-    batch.segments = gr::from_host<std::uint8_t, ids>(ctx, b.segments.data());
-    batch.lengths = gr::from_host<std::int32_t, gr::shape<rows>>(ctx, b.lengths.data());
+    batch.load(texts.batches[done / rows]);
     const auto found = gr::to_host(net(batch));
     for (gr::index_t i = 0; i < std::min(texts.count - done, rows) * width; ++i)
       std::printf("%.9g%c", static_cast<double>(found[i]), (i + 1) % width == 0 ? '\n' : ' ');

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -13,8 +14,9 @@
 
 namespace bert {
 
-/// A batch on the host: of each sequence `Time` tokens and segments, and its length; of each sample its label, as a
-/// class or as a score. The sequences of second texts are behind those of all first ones.
+/// A batch on the host: the tokens of all sequences, one behind the other, their segments, and the length of each
+/// sequence; of each sample its label, as a class or as a score. The sequences of second texts are behind those of all
+/// first ones.
 struct host_batch {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint8_t> segments;
@@ -22,11 +24,67 @@ struct host_batch {
   std::vector<float> scores = {};
 };
 
+/// Sequences on a device, and the host memory that they are copied from.
+/// @tparam C sizes of the model
+template <class D, config C, gr::index_t B, gr::index_t T>
+class loaded_sequences : public sequences<D, B, T> {
+  using base = sequences<D, B, T>;
+
+ public:
+  constexpr explicit loaded_sequences(gr::context<D>& ctx)
+      : base(ctx), integers_(ctx, 5 * base::most + B), host_segments_(ctx, base::most) {}
+
+  /// Submits the copy of a batch's sequences to the device. Throws gr::error unless there are B of 1 to T tokens.
+  constexpr void load(const host_batch& b) {
+    check(b);
+    const gr::index_t n = b.tokens.size();
+    this->resize(n);
+    auto* const from = integers_.values().data();
+    std::copy(b.tokens.begin(), b.tokens.end(), from);
+    std::copy(b.segments.begin(), b.segments.end(), host_segments_.values().begin());
+    std::int32_t first = 0, number = 0;
+    for (const std::int32_t length : b.lengths) {
+      for (std::int32_t t = first; t < first + length; ++t) {
+        from[n + 2 * t] = first;
+        from[n + 2 * t + 1] = first + length;
+        from[3 * n + t] = static_cast<std::int32_t>(C.first_position) + t - first;
+        from[4 * n + t] = number;
+      }
+      from[5 * n + number++] = first;
+      first += length;
+    }
+    integers_.upload(this->tokens);
+    integers_.upload(this->rows.documents, n);
+    integers_.upload(this->rows.positions, 3 * n);
+    integers_.upload(this->numbers, 4 * n);
+    integers_.upload(this->firsts, 5 * n);
+    host_segments_.upload(this->segments);
+  }
+
+ private:
+  static constexpr void check(const host_batch& b) {
+    gr::index_t n = 0;
+    for (const std::int32_t length : b.lengths) {
+      if (length < 1 || length > static_cast<std::int32_t>(T))
+        throw gr::error("bert: a sequence of " + std::to_string(length) + " tokens; 1 to " + std::to_string(T) +
+                        " are possible");
+      n += static_cast<gr::index_t>(length);
+    }
+    if (b.lengths.size() != B || b.tokens.size() != n || b.segments.size() != n)
+      throw gr::error("bert: a batch of " + std::to_string(b.lengths.size()) + " sequences and " +
+                      std::to_string(b.tokens.size()) + " tokens; " + std::to_string(B) + " of " + std::to_string(n) +
+                      " tokens and segments are needed");
+  }
+
+  gr::staging_buffer<std::int32_t, D> integers_;
+  gr::staging_buffer<std::uint8_t, D> host_segments_;
+};
+
 /// A BERT, its batches and what trains it: gr::model_training.
 /// @tparam D     device
 /// @tparam C     sizes of the model
 /// @tparam Batch samples of a micro-batch
-/// @tparam Time  tokens of a sequence, with its padding
+/// @tparam Time  tokens of the longest sequence
 /// @tparam P     precision policy
 template <class D, config C, gr::index_t Batch, gr::index_t Time, class P = gr::fp32,
           template <class, class, class> class Optimizer = gr::adamw>
@@ -50,44 +108,35 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
   constexpr void backward(int i) {
     const slot& s = slots_[static_cast<std::size_t>(i)];
     this->begin_batch(i);
-    this->add_gradients(i, this->net.loss(this->tape().watch(s.batch.tokens), s.batch, s.labels));
+    const auto ids = this->tape().watch(s.batch.tokens);
+    this->add_gradients(i, this->net.loss(this->net.outputs(ids, s.batch), s.labels));
   }
   /// The logits of a batch, [Batch, labels], or its sentence embeddings, [2 Batch, width], without dropout and with
   /// nothing recorded. It takes the place of micro-batch 0.
   constexpr auto evaluate(const host_batch& b) {
     slots_.front().load(b);
-    return this->net(slots_.front().batch);
+    return evaluate();
   }
+  /// The same of micro-batch 0.
+  constexpr auto evaluate() { return this->net(slots_.front().batch); }
 
   /// A whole step on the micro-batches that were loaded, for plans. A graph of it would keep their shares of labels.
   constexpr void step() { gr::take_step(*this); }
 
  private:
-  static constexpr gr::index_t rows = C.texts() * Batch;
   using label_type = std::conditional_t<C.scores(), float, std::int32_t>;
   // A micro-batch.
   struct slot {
-    sequences<D, rows, Time> batch;
+    loaded_sequences<D, C, C.texts() * Batch, Time> batch;
     gr::tensor<label_type, gr::shape<Batch>, D> labels;
-    gr::staging_buffer<std::int32_t, D> numbers;  // tokens, lengths
     gr::staging_buffer<label_type, D> host_labels;
-    gr::staging_buffer<std::uint8_t, D> segments;
     constexpr explicit slot(gr::context<D>& ctx)
-        : batch(ctx),
-          labels(ctx, gr::category::input),
-          numbers(ctx, rows * Time + rows),
-          host_labels(ctx, Batch),
-          segments(ctx, rows * Time) {}
+        : batch(ctx), labels(ctx, gr::category::input), host_labels(ctx, Batch) {}
     constexpr void load(const host_batch& b) {
-      std::copy(b.lengths.begin(), b.lengths.end(),
-                std::copy(b.tokens.begin(), b.tokens.end(), numbers.values().begin()));
-      std::copy(b.segments.begin(), b.segments.end(), segments.values().begin());
+      batch.load(b);
       if constexpr (C.scores()) std::copy(b.scores.begin(), b.scores.end(), host_labels.values().begin());
       else std::copy(b.labels.begin(), b.labels.end(), host_labels.values().begin());
-      numbers.upload(batch.tokens);
-      numbers.upload(batch.lengths, rows * Time);
       host_labels.upload(labels);
-      segments.upload(batch.segments);
     }
   };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bert/training.hpp"
+#include "without_padding.hpp"
 
 namespace gr = gradus;
 
@@ -43,8 +44,8 @@ outcome accumulated(const bert::host_batch& all) {
   const auto before = weights();
   for (int i = 0; i < Parts; ++i) {
     const auto n = static_cast<std::size_t>(i);
-    training.load(i, {part(all.tokens, Batch * length, n), part(all.segments, Batch * length, n),
-                      part(all.lengths, Batch, n), part(all.labels, Batch, n)});
+    training.load(i, without_padding({part(all.tokens, Batch * length, n), part(all.segments, Batch * length, n),
+                                      part(all.lengths, Batch, n), part(all.labels, Batch, n)}));
     training.backward(i);
   }
   outcome result{weights(), training.send_loss().value()};

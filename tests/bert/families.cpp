@@ -17,6 +17,7 @@
 #include "../support/scratch_folder.hpp"
 #include "bert/huggingface.hpp"
 #include "bert/training.hpp"
+#include "without_padding.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;
@@ -90,8 +91,8 @@ bert::host_batch recorded_batch(gr::safetensors_file& file, gr::index_t step) {
     const auto at = all.begin() + static_cast<std::ptrdiff_t>(step) * each;
     return std::vector<T>(at, at + each);
   };
-  return {part("tokens", std::int32_t{}), part("segments", std::uint8_t{}), part("lengths", std::int32_t{}),
-          part("labels", std::int32_t{}), part("scores", float{})};
+  return without_padding({part("tokens", std::int32_t{}), part("segments", std::uint8_t{}),
+                          part("lengths", std::int32_t{}), part("labels", std::int32_t{}), part("scores", float{})});
 }
 
 template <std::size_t Row, class Precision = gr::fp32>
@@ -119,6 +120,36 @@ struct loaded {
     return worst;
   }
 };
+
+// A batch of sequences from 2 tokens to the longest, and of labels.
+bert::host_batch random_batch(const bert::config& c) {
+  bert::host_batch b;
+  for (gr::index_t s = 0; s < c.texts() * batch; ++s) {
+    const gr::random_key key{.seed = 7, .step = static_cast<std::uint32_t>(s)};
+    b.lengths.push_back(s < 2 ? static_cast<std::int32_t>(s == 0 ? 2 : length)
+                              : static_cast<std::int32_t>(2 + key.words(99)[0] % (length - 1)));
+    for (std::int32_t t = 0; t < b.lengths.back(); ++t) {
+      const auto w = key.words(static_cast<std::uint64_t>(t));
+      b.tokens.push_back(static_cast<std::int32_t>(w[0] % c.vocabulary));
+      b.segments.push_back(static_cast<std::uint8_t>(w[1] % std::max<gr::index_t>(c.segments, 1)));
+    }
+    if (s >= batch) continue;
+    b.labels.push_back(static_cast<std::int32_t>(c.embeds() ? s : s % c.labels));
+    b.scores.push_back(static_cast<float>(s) / 3 - 0.5f);
+  }
+  return b;
+}
+
+// The gradients of all parameters, which clears them.
+std::vector<float> take_gradients(auto& net) {
+  std::vector<float> all;
+  gr::visit_params(net, [&](auto& p) {
+    REQUIRE(p.has_gradient());
+    all.insert(all.end(), p.gradient_data(), p.gradient_data() + p.size());
+    p.slot().clear();
+  });
+  return all;
+}
 
 // What load_huggingface() says of a copy of a folder with another text in a file of it.
 template <std::size_t Row>
@@ -167,6 +198,53 @@ TEST_CASE("an encoder of each family has the gradients of transformers'") {
       }
     });
     CHECK(worst <= 2e-6 * largest);
+  });
+}
+
+TEST_CASE("a batch in one row has the loss and gradients of its sequences, each computed alone") {
+  for_each_row([]<std::size_t Row> {
+    for (const bert::pooling pooling : {bert::pooling::mean, bert::pooling::cls}) {
+      CAPTURE(rows[Row].folder);
+      constexpr bert::config sizes = rows[Row].sizes;
+      constexpr gr::index_t sequences = sizes.texts() * batch;
+      const bert::host_batch b = random_batch(sizes);
+      loaded<Row> l;
+      auto& net = l.training.net;
+      net.pooling = pooling;
+      l.training.load(0, b);
+      l.training.backward(0);
+      const double packed_loss = l.training.send_loss().value();
+      const std::vector<float> packed = take_gradients(net);
+
+      std::vector<bert::loaded_sequences<gr::cpu, sizes, 1, length>> alone;
+      for (gr::index_t s = 0, t = 0; s < sequences; t += static_cast<gr::index_t>(b.lengths[s++])) {
+        const auto part = [&](const auto& all) {
+          const auto begin = all.begin() + static_cast<std::ptrdiff_t>(t);
+          return std::vector(begin, begin + b.lengths[s]);
+        };
+        alone.emplace_back(l.ctx).load({part(b.tokens), part(b.segments), {b.lengths[s]}, {}});
+      }
+      gr::tape<gr::cpu> tape(l.ctx);
+      const auto outputs = [&]<std::size_t... S>(std::index_sequence<S...>) {
+        return gr::concat<0>(net.outputs(tape.watch(alone[S].tokens), alone[S])...);
+      }(std::make_index_sequence<sequences>{});
+      using label = std::conditional_t<sizes.scores(), float, std::int32_t>;
+      const auto labels = [&] {
+        if constexpr (sizes.scores()) return b.scores;
+        else return b.labels;
+      }();
+      const auto loss = net.loss(outputs, gr::from_host<label, gr::shape<batch>>(l.ctx, labels.data()));
+      CHECK(packed_loss == doctest::Approx(static_cast<double>(gr::item(loss.value()))).epsilon(2e-6));
+      gr::backward(loss);
+      const std::vector<float> each = take_gradients(net);
+      double largest = 0, worst = 0;
+      for (std::size_t i = 0; i < each.size(); ++i) {
+        largest = std::max(largest, std::abs(static_cast<double>(each[i])));
+        worst = std::max(worst, std::abs(static_cast<double>(each[i]) - static_cast<double>(packed[i])));
+      }
+      CHECK(largest > 1e-3);
+      CHECK(worst <= 2e-6 * largest);
+    }
   });
 }
 

@@ -18,6 +18,7 @@
 #include "../support/scratch_folder.hpp"
 #include "bert/huggingface.hpp"
 #include "bert/training.hpp"
+#include "without_padding.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;
@@ -38,8 +39,8 @@ bert::host_batch recorded_batch(gr::index_t step) {
     const auto at = all.begin() + static_cast<std::ptrdiff_t>(step) * each;
     return std::vector<T>(at, at + each);
   };
-  return {part("tokens", std::int32_t{}), part("segments", std::uint8_t{}), part("lengths", std::int32_t{}),
-          part("labels", std::int32_t{})};
+  return without_padding({part("tokens", std::int32_t{}), part("segments", std::uint8_t{}),
+                          part("lengths", std::int32_t{}), part("labels", std::int32_t{})});
 }
 
 template <class Precision = gr::fp32>
@@ -128,13 +129,38 @@ TEST_CASE("20 training steps have the losses of transformers'") {
   }
 }
 
-TEST_CASE("tokens behind the end of a sequence change nothing") {
+TEST_CASE("a sequence has the same logits, bit for bit, whichever others are in the batch") {
   loaded<> l;
-  bert::host_batch b = recorded_batch(0);
-  const auto before = gr::to_host(l.training.evaluate(b));
-  for (gr::index_t i = 0; i < batch; ++i)
-    for (auto t = static_cast<gr::index_t>(b.lengths[i]); t < length; ++t) b.tokens[i * length + t] = 60;
-  CHECK(gr::to_host(l.training.evaluate(b)) == before);
+  const bert::host_batch b = recorded_batch(0);
+  const auto logits = gr::to_host(l.training.evaluate(b));
+  bert::host_batch other;  // the last sequence, behind three of other lengths
+  const auto last = static_cast<std::ptrdiff_t>(b.lengths.back());
+  other.tokens = {1, 2, 3, 60, 60, 7};
+  other.tokens.insert(other.tokens.end(), b.tokens.end() - last, b.tokens.end());
+  other.segments = {0, 0, 0, 1, 0, 0};
+  other.segments.insert(other.segments.end(), b.segments.end() - last, b.segments.end());
+  other.lengths = {1, 4, 1, b.lengths.back()};
+  other.labels = b.labels;
+  const auto found = gr::to_host(l.training.evaluate(other));
+  CHECK(std::vector(found.end() - sizes.labels, found.end()) == std::vector(logits.end() - sizes.labels, logits.end()));
+}
+
+TEST_CASE(
+    "a batch with a sequence that is empty or too long, or with other tokens than its sequences have, is refused") {
+  loaded<> l;
+  const auto refusal_of = [&](const auto& change) {
+    bert::host_batch b = recorded_batch(0);
+    b.lengths = {4, 4, 4, 4};
+    b.tokens.assign(16, 1);
+    b.segments.assign(16, 0);
+    change(b);
+    return message_of([&] { l.training.load(0, b); });
+  };
+  CHECK(refusal_of([](auto&) {}) == "nothing was thrown");
+  CHECK(refusal_of([](auto& b) { b.lengths[1] = 0; }) == "bert: a sequence of 0 tokens; 1 to 13 are possible");
+  CHECK(refusal_of([](auto& b) { b.lengths[1] = 14; }) == "bert: a sequence of 14 tokens; 1 to 13 are possible");
+  CHECK(refusal_of([](auto& b) { b.tokens.pop_back(); }) ==
+        "bert: a batch of 4 sequences and 15 tokens; 4 of 16 tokens and segments are needed");
 }
 
 TEST_CASE("a folder that is written holds the tensors that were read, byte for byte, and the settings") {

@@ -27,12 +27,15 @@ constexpr gr::index_t batch = 5, length = 13;
 
 bert::host_batch random_batch(const bert::config& sizes, std::uint32_t step) {
   bert::host_batch b;
-  for (gr::index_t i = 0; i < sizes.texts() * batch * length; ++i) {
-    const auto w = gr::random_key{.seed = 3, .step = step}.words(i);
-    b.tokens.push_back(static_cast<std::int32_t>(w[0] % odd.vocabulary));
-    b.segments.push_back(static_cast<std::uint8_t>(w[1] % 2));
-    if (i < sizes.texts() * batch) b.lengths.push_back(static_cast<std::int32_t>(1 + w[2] % length));
-    if (i < batch) b.labels.push_back(static_cast<std::int32_t>(sizes.embeds() ? i : w[3] % sizes.labels));
+  const gr::random_key key{.seed = 3, .step = step};
+  for (gr::index_t s = 0; s < sizes.texts() * batch; ++s) {
+    b.lengths.push_back(static_cast<std::int32_t>(step == 0 ? length : 1 + key.words(s)[2] % length));
+    if (s < batch) b.labels.push_back(static_cast<std::int32_t>(sizes.embeds() ? s : key.words(s)[3] % sizes.labels));
+    for (std::int32_t t = 0; t < b.lengths.back(); ++t) {
+      const auto w = key.words(b.tokens.size());
+      b.tokens.push_back(static_cast<std::int32_t>(w[0] % odd.vocabulary));
+      b.segments.push_back(static_cast<std::uint8_t>(w[1] % 2));
+    }
   }
   return b;
 }

@@ -16,7 +16,7 @@
 namespace gradus::nn {
 
 /// Self-attention with Heads heads and separate products for queries, keys and values: x [B, T, Width] -> [B, T,
-/// Width]. `options` as in gradus::attention: key_lengths or a mask for padding, dropout of weights.
+/// Width]. `options` as in gradus::attention: documents, or key_lengths or a mask for padding; dropout of weights.
 template <class X, index_t Width, index_t Heads>
 struct self_attention {
   static_assert(detail::heads_divide_width<Heads, Width>,
