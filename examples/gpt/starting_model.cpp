@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <gradus/data/chat_format.hpp>
+#include <gradus/run/program.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
@@ -62,6 +63,11 @@ starting_model::starting_model(const options& o) : options_(o) {
 }
 
 run_data starting_model::open_data() const {
+  if (holds_examples(options_.files.data) != packed)
+    throw gr::bad_flag(
+        packed ? "--data: this program was compiled for examples; scripts/train.sh compiles another for texts"
+               : "--data: this program was compiled for texts and shards; scripts/train.sh compiles "
+                 "another for examples");
   const auto open = [&]<bool Packed>(std::bool_constant<Packed>) {
     if constexpr (Packed) return open_examples();
     else return text_data(open_texts());

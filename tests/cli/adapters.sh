@@ -79,6 +79,8 @@ has out '2 cut at the context; 2 with nothing to learn left out'
 succeeds "${short[@]}" --long-examples skip --out skipped
 has out '4 longer than the context left out'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
+refuses 2 'compiled for examples' "$tuned_train" --data text --init theirs --out none
+refuses 2 'compiled for texts and shards' "$train" --data chats.jsonl --out none
 # Before anything is compiled:
 refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
 refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text

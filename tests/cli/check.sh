@@ -217,7 +217,7 @@ END
   refuses 2 "gradus train: --lr must be .*, not ''" "$gradus" train --lr ''
   refuses 2 "gradus train: --memory-report must be a file named" "$gradus" train --memory-report ''
   refuses 2 '--data: nowhere.txt: no such file' "$gradus" train --data nowhere.txt
-  refuses 2 '--data: .: a folder without shards' "$gradus" train --data .
+  refuses 2 '--data: .: has no .txt or .md files' "$gradus" train --data .
   succeeds "$gradus" train --help
   has out '--minutes'
 
@@ -319,7 +319,7 @@ data() {
   refuses 2 '--validation and --validation-data: give one' \
     "$train" --data text --validation 0.2 --validation-data judged
   refuses 2 '--order must be random or shuffled, not odd' "$train" --data text --order odd
-  refuses 2 '--data: none: a folder without shards' "$gradus" train --data none
+  refuses 2 '--data: none: has no .txt or .md files' "$gradus" train --data none
   refuses 2 '--validation-data: gone: no such file' "$gradus" train --data text --validation-data gone
   refuses 2 '--tokenizer: gone: no such file' "$gradus" train --data text --tokenizer gone
   [[ ! -e run ]] || wrong "refused data left a run folder"
