@@ -3,9 +3,9 @@
 
     python3 bench/models/run.py [--models bert llama resnet moe] [--rounds 3] [--steps 4] [--threads 2] [--alone]
 
-bert: bert-base of transformers, 8 sequences of up to 128 tokens, which it pads; bert-8bit: the same with states of 8 bits in
-gradus; bert-budget: with AdamW again, and what backward recomputes chosen for 1700 MiB. llama: transformers' Llama of
-15M parameters, 8 texts of 256 tokens. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without
+bert: bert-base of transformers, 8 sequences of up to 128 tokens, which it pads; bert-8bit: the same with states of 8
+bits in gradus; bert-budget: with AdamW again, and what backward recomputes chosen for 1700 MiB. llama: transformers'
+Llama of 15M parameters, 8 texts of 256 tokens. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without
 channels-last. All in fp32, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks have 8 experts, of which
 a token takes 2, beside the GPT with as many active parameters, both of gradus.
 
