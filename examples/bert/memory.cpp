@@ -40,7 +40,7 @@ chosen_memory choose_memory(const options& o) {
   const gr::step_trace trace = gr::trace_step<planned>(step);
   m.step = gr::summarize(trace);
   m.plans.push_back(gr::make_plan(trace));
-  m.plans.push_back(gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate(); }, step)));
+  m.plans.push_back(gr::make_plan(gr::trace<planned>([](planned& t) { t.evaluate({}); }, step)));
   for (const gr::memory_plan& p : m.plans) m.workspace_bytes = std::max(m.workspace_bytes, p.bytes);
   return m;
 }

@@ -112,22 +112,22 @@ class training : public gr::model_training<model<gr::on<D, P>, C>, D, P, Optimiz
     this->add_gradients(i, this->net.loss(this->net.outputs(ids, s.batch), s.labels));
   }
   /// The logits of a batch, [Batch, labels], or its sentence embeddings, [2 Batch, width], without dropout and with
-  /// nothing recorded. It takes the place of micro-batch 0.
+  /// nothing recorded, in the memory of a step.
   constexpr auto evaluate(const host_batch& b) {
-    slots_.front().load(b);
-    return evaluate();
+    row batch(this->transient_);
+    if constexpr (D::computes) batch.load(b);
+    return this->net(batch);
   }
-  /// The same of micro-batch 0.
-  constexpr auto evaluate() { return this->net(slots_.front().batch); }
 
   /// A whole step on the micro-batches that were loaded, for plans. A graph of it would keep their shares of labels.
   constexpr void step() { gr::take_step(*this); }
 
  private:
   using label_type = std::conditional_t<C.scores(), float, std::int32_t>;
+  using row = loaded_sequences<D, C, C.texts() * Batch, Time>;
   // A micro-batch.
   struct slot {
-    loaded_sequences<D, C, C.texts() * Batch, Time> batch;
+    row batch;
     gr::tensor<label_type, gr::shape<Batch>, D> labels;
     gr::staging_buffer<label_type, D> host_labels;
     constexpr explicit slot(gr::context<D>& ctx)

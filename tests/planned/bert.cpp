@@ -80,8 +80,35 @@ void check() {
   }
 }
 
+// An evaluation takes the memory of its own plan, whatever the lengths.
+template <bert::config C>
+void check_evaluation() {
+  using on_meta = bert::training<gr::meta, C, batch, length>;
+  const gr::step_trace trace = gr::trace<on_meta>([](on_meta& t) { t.evaluate({}); }, gr::training_options{});
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::stats_resource kept(heap);
+  gr::planned_resource planned(gr::make_plan(trace), heap, stream);
+  gr::stats_resource used(planned);
+  gr::context persistent{stream, kept};
+  gr::context transient{stream, used};
+  bert::training<gr::cpu, C, batch, length> t(persistent, transient, {});
+  const std::size_t before = kept.all().allocations;
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    t.evaluate(random_batch(C, step));
+    planned.check();
+    CHECK(planned.live_blocks() == 0);
+    CHECK(kept.all().live + used.all().peak == gr::summarize(trace).peak_bytes);
+  }
+  CHECK(kept.all().allocations == before);
+}
+
 }  // namespace
 
+TEST_CASE("an evaluation of a BERT takes the memory that was planned") {
+  check_evaluation<odd>();
+  check_evaluation<pairs>();
+}
 TEST_CASE("a step of a BERT in fp32 takes the memory that was planned") { check<gr::fp32>(); }
 TEST_CASE("a step of a BERT in bf16 products takes the memory that was planned") { check<gr::bf16_mixed>(); }
 TEST_CASE("a step of a BERT with a loss scale, by Adafactor, takes the memory that was planned") {
