@@ -296,7 +296,7 @@ TEST_CASE("a parameter that changed between forward and backward is refused, in 
     gr::param<on<P>, 16, 4> w;
     w.set(normal<typename P::store, gr::shape<16, 4>>(at.ctx));
     gr::tape tape{at.ctx};
-    auto x = tape.watch(normal<float, x_shape>(at.ctx));
+    auto x = tape.variable(normal<float, x_shape>(at.ctx));  // its gradient needs w
     const auto f = [&w](auto v) { return gr::sum(gr::matmul(std::move(v), w)); };
     auto loss = in_region ? gr::checkpoint(f, std::move(x)) : f(std::move(x));
     w.edit().data()[0] = 100;
