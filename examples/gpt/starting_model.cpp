@@ -1,5 +1,6 @@
 #include "starting_model.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -63,7 +64,8 @@ starting_model::starting_model(const options& o) : options_(o) {
 }
 
 run_data starting_model::open_data() const {
-  if (holds_examples(options_.files.data) != packed)
+  const bool a_folder = std::ranges::any_of(options_.files.data, is_folder);  // without shards, says the dataset
+  if (holds_examples(options_.files.data) != packed && (packed || !a_folder))
     throw gr::bad_flag(
         packed ? "--data: this program was compiled for examples; scripts/train.sh compiles another for texts"
                : "--data: this program was compiled for texts and shards; scripts/train.sh compiles "

@@ -59,9 +59,9 @@ class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P
     backward(0);
     return this->loss_of(0);
   }
-  /// Loss of a batch, without dropout and with nothing recorded. It takes the place of micro-batch 0.
+  /// Loss of a batch, without dropout and with nothing recorded, in the memory of a step.
   constexpr float evaluate(const auto&... batch) {
-    micro_batch& b = batches_.front();
+    micro_batch b(this->transient_);
     if constexpr (sizeof...(batch) > 0) b.load(batch...);
     const auto loss = static_cast<float>(gr::item(this->net.loss(b.inputs(), b.targets(), b.rows())));
     this->release_values();
