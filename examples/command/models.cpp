@@ -42,6 +42,7 @@ facts file_sizes(const fs::path& file) {
   for (const auto& [name, value] : read_metadata(file)) {
     for (const llama::size_row& row : llama::size_rows)
       if (name == row.flag) all[name] = value;
+    if (name == "lora") all[name] = value;  // of a file of adapters
     if (name == "model" && value.starts_with("gradus "))
       all["architecture"] = value == "gradus gpt" ? "gpt2" : value.substr(7);
   }

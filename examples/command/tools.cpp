@@ -122,6 +122,11 @@ int become_tool_of_model(const char* tool, int argc, char** argv, const surround
       else passed.push_back(word);
     }
   }
+  const auto has = [&](std::string_view flag) {
+    return std::ranges::any_of(passed, [&](std::string_view word) { return word.starts_with(flag); });
+  };
+  if (std::ranges::find(passed, "--chat") != passed.end() && !has("--chat-format") && !line.o.chat_format.empty())
+    passed.push_back("--chat-format=" + line.o.chat_format);  // of the run
   check_device(device, gpu, false);
   line.flags.set("device", device);
   if (gpu > 0) passed.push_back("--device=cuda:" + std::to_string(gpu));
@@ -168,6 +173,15 @@ int convert(int argc, char** argv, const surroundings& here) {
     } else {
       take_any_model(line);  // nothing depends on its sizes
     }
+  }
+  if (!wants_help(argc, argv)) {
+    if (std::ranges::find(passed, "--merge") != passed.end() && line.o.lora == 0)
+      throw bad_flag("--merge: " + passed.front() + " has no adapters");
+    const std::string out = gpt::flag_table::word_after(argc, argv, "--out");
+    const bool merges = std::ranges::any_of(
+        passed, [](std::string_view word) { return word == "--merge" || word.starts_with("--adapter"); });
+    if (line.o.lora > 0 && !merges && gpt::format_to_write(out) != gpt::model_format::folder)
+      throw bad_flag("--out " + out + ": adapters become a new folder, of PEFT's; --merge writes the whole model");
   }
   become_tool("gpt_convert", line, here, passed);
 }

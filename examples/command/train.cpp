@@ -196,9 +196,15 @@ int train(int argc, char** argv, const surroundings& here) {
     for (const std::string& name : needed)
       if (!line.flags.given(name))
         throw bad_flag(run_config + ": it does not say " + name + "; is it the file of a run?");
+    if (o.lora > 0 && !is_there(o.init))
+      throw bad_flag("--resume: its adapters belong to the model " + o.init + ", which is not there");
   } else if (from_init) {
     const fs::path file = sizes_file(o.init);
     line.flags.set("init", o.init);
+    if (file.extension() == ".safetensors")
+      if (const facts about = read_metadata(file); about.contains("lora"))
+        throw bad_flag("--init: " + file.string() + ": holds adapters alone, of the model " + value_of(about, "base") +
+                       "; merge them first: scripts/gradus.sh convert ... --merge");
     take_sizes(line, file, "--init");
     take_vocabulary(line, true);
     line.flags.set_defaults("batch=8 sample=300");
@@ -233,7 +239,8 @@ int train(int argc, char** argv, const surroundings& here) {
   check_files("--validation-data", o.files.validation_data);
   if (!o.files.tokenizer.empty()) check_file("--tokenizer", o.files.tokenizer);
   if (from_init && is_there(fs::path(o.init) / "config.json") && !is_there(fs::path(o.init) / "tokenizer.json") &&
-      tokenizer_of(o).empty() && !o.files.data.empty() && !is_folder(o.files.data.front()) &&
+      tokenizer_of(o).empty() && !o.files.data.empty() &&
+      (!is_folder(o.files.data.front()) || gpt::holds_examples(o.files.data)) &&
       !o.files.data.front().ends_with(".bin"))
     throw bad_flag("--init: " + o.init + ": has no tokenizer.json; name one with --tokenizer");
   if (o.files.data.empty() && !o.plan) line.flags.set("data", default_text(here.project));

@@ -69,6 +69,7 @@ example_data::example_data(const options& o, std::optional<gr::tokenizer> tokeni
     all.erase(from, all.end());
   }
   rows_.emplace(lengths_of(all), most_positions, o.seed);
+  rows_of_shares_ = rows_;
   epoch_rows_ = gr::pack_documents(lengths_of(all), most_positions, o.seed, 0).size();
   validation_rows_ = gr::pack_documents(lengths_of(validation_.examples), most_positions, 0, 0);
   identity_ = std::to_string(all.size()) + " + " + std::to_string(validation_.examples.size()) + " examples, CRC-32C " +
@@ -92,17 +93,18 @@ double example_data::positions_a_batch() const {
   return static_cast<double>(positions_of(train_.examples)) / static_cast<double>(epoch_rows_);
 }
 
-std::vector<std::size_t> example_data::documents_of(std::uint64_t number) const {
+std::vector<std::size_t> example_data::documents_of(std::optional<gr::pack_sequence>& rows,
+                                                    std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
-  const auto row = (*rows_)[number];
+  const auto row = (*rows)[number];
   return {row.begin(), row.end()};
 }
 gr::packed_batch example_data::batch(const options&, std::uint64_t number) const {
-  return row_of(train_.examples, documents_of(number));
+  return row_of(train_.examples, documents_of(rows_, number));
 }
 double example_data::share(std::uint64_t number) const {
   std::size_t targets = 0;
-  for (const std::size_t d : documents_of(number)) targets += train_.examples[d].targets();
+  for (const std::size_t d : documents_of(rows_of_shares_, number)) targets += train_.examples[d].targets();
   return static_cast<double>(targets) / static_cast<double>(most_positions);
 }
 

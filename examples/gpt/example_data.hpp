@@ -51,7 +51,7 @@ class example_data {
   double bytes_a_token(std::size_t) const { return bytes() ? 1 : 0; }
 
  private:
-  std::vector<std::size_t> documents_of(std::uint64_t number) const;
+  std::vector<std::size_t> documents_of(std::optional<gr::pack_sequence>& rows, std::uint64_t number) const;
 
   std::optional<gr::tokenizer> tokenizer_;
   gr::token_examples train_, validation_;
@@ -59,7 +59,8 @@ class example_data {
   std::string identity_;
   std::size_t epoch_rows_ = 0;  // rows of the first epoch
   mutable std::mutex mutex_;
-  mutable std::optional<gr::pack_sequence> rows_;
+  // Of batches, which are made ahead, and of shares: each goes forward, so that an epoch is packed once.
+  mutable std::optional<gr::pack_sequence> rows_, rows_of_shares_;
 };
 
 }  // namespace gpt

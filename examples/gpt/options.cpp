@@ -288,6 +288,16 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   for (const auto& [name, set] : of_adapters)
     if (o.lora == 0 && set) throw bad_flag(std::string("--") + name + " is for --lora RANK");
   const bool examples = holds_examples(o.files.data);
+  std::error_code ignored;
+  const auto is_folder = [&](const std::string& path) { return std::filesystem::is_directory(path, ignored); };
+  const bool whole_folders =  // what is in them, the dataset says
+      std::ranges::any_of(o.files.data, is_folder) || std::ranges::any_of(o.files.validation_data, is_folder);
+  for (const auto* files : {&o.files.data, &o.files.validation_data})
+    for (const std::string& file : *files)
+      if (!o.files.data.empty() && !whole_folders && holds_examples({file}) != examples)
+        throw bad_flag(
+            (files == &o.files.data ? "--data: " : "--validation-data: ") + file +
+            (examples ? ": is no file of examples, as the data are" : ": holds examples, and the data do not"));
   const std::pair<const char*, bool> of_examples[] = {{"chat-format", !o.chat_format.empty()},
                                                       {"long-examples", o.long_examples != "cut"}};
   for (const auto& [name, set] : of_examples)
@@ -330,6 +340,9 @@ std::optional<options> read_options(int argc, char** argv, const gr::config_entr
   command_line line;
   for (const auto& [name, value] : compiled_for) line.flags.fix(name, value);
   if (!line.read(argc, argv)) return std::nullopt;
+  const auto is_rank = [](const auto& entry) { return entry.first == "lora"; };
+  if (line.o.lora > 0 && std::ranges::none_of(compiled_for, is_rank))
+    throw bad_flag("--lora: this program was compiled without adapters; scripts/gradus.sh compiles others");
   if (line.flags.given("model"))
     throw bad_flag("--model: this program was compiled for the sizes of one model; scripts/gradus.sh compiles others");
   if (line.o.files.data.empty() && !line.o.plan) throw bad_flag("--data is required: name a text file to train on");

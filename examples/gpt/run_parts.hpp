@@ -56,6 +56,7 @@ class saved_training final : public gr::resumable_training<Trainer> {
   void describe(gr::run_metadata& about) const override {
     base::describe(about);
     add_settings(this->net_, about);
+    start_.describe(this->net_, about);
   }
   void resume(const gr::run_metadata& from, long long steps) override {
     read_settings(this->net_, from);

@@ -83,12 +83,24 @@ fs::path starting_model::tokenizer_config() const {
   return tokenizer.empty() || !is_there(path) ? fs::path() : path;
 }
 
+void starting_model::check_resumed() const {
+  const fs::path checkpoint = fs::path(options_.resume) / "checkpoint.safetensors";
+  if (options_.resume.empty() || !is_there(checkpoint)) return;
+  const gr::run_metadata about = gr::read_metadata(checkpoint);
+  if (about.all().contains("base_fingerprint") && about.number<std::uint32_t>("base_fingerprint") != fingerprint_)
+    throw gr::error("--resume: " + options_.resume + ": its adapters belong to what " + named_ +
+                    " was; it holds another model now");
+}
+
 example_data starting_model::open_examples() const {
   const std::string& named = options_.files.tokenizer;
   std::optional<gr::tokenizer> words;
   if (!named.empty() || !encoder_.empty()) words = read_model_tokenizer(named.empty() ? encoder_ : named);
   if (words && tokenizer_ && !same_tokenizer(*words, *tokenizer_))
     throw gr::error("--init: " + named_ + ": its tokenizer is another than that of the data; leave out --tokenizer");
+  const bool own = source_.empty() || format_to_read(source_) == model_format::own;
+  if (!own && options_.resume.empty() && !words && !tokenizer_)
+    throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
   std::optional<gr::chat_format> format;
   if (!options_.chat_format.empty()) format = gr::chat_format_named(options_.chat_format);
   else if (const fs::path config = tokenizer_config(); !config.empty()) {

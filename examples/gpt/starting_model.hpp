@@ -62,10 +62,15 @@ class starting_model {
   std::filesystem::path source_;  // a file of ours, a folder of Hugging Face's or a GGUF file; empty: none
   std::shared_ptr<const std::filesystem::path> unpacked_;  // the folder of the tokenizer of a GGUF file
   void note(const network& net) {
-    if constexpr (adapter_rank > 0) fingerprint_ = fingerprint_of_base(net);
+    if constexpr (adapter_rank > 0) {
+      fingerprint_ = fingerprint_of_base(net);
+      check_resumed();
+    }
   }
   std::string named_;              // its name in messages
   std::uint32_t fingerprint_ = 0;  // of the model that adapters belong to
+  // Throws gr::error if the run that is resumed has adapters of another model.
+  void check_resumed() const;
   gr::dataset open_texts() const;
   example_data open_examples() const;
   std::filesystem::path beside_;            // a file in the folder of the tokenizer

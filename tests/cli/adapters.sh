@@ -50,6 +50,7 @@ succeeds "$tuned_convert" tuned/model.safetensors --merge --out merged.safetenso
 succeeds "$sample" merged.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
 cmp -s out wanted || wrong "the merged model writes another text"
 succeeds "$tuned_convert" theirs --adapter peft --out merged
+has merged/tokenizer_config.json '"chat_template": '
 succeeds "$convert" merged --out again.safetensors
 succeeds "$sample" again.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
 cmp -s out wanted || wrong "the model merged with PEFT's adapters writes another text"
@@ -79,12 +80,19 @@ has out '2 cut at the context; 2 with nothing to learn left out'
 succeeds "${short[@]}" --long-examples skip --out skipped
 has out '4 longer than the context left out'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
+refuses 2 '--validation-data: text: is no file of examples' "${tune[@]}" --validation-data text --out none
 refuses 2 'compiled for examples' "$tuned_train" --data text --init theirs --out none
 refuses 2 'compiled for texts and shards' "$train" --data chats.jsonl --out none
+refuses 2 'compiled without adapters' "$train" --data text --init theirs --lora 4 --out none
+mv theirs moved && cp -r another theirs && rm -f theirs/config theirs/checkpoint.safetensors
+refuses 1 'its adapters belong to what .*theirs was; it holds another model now' \
+  "$tuned_train" --config halves/config --resume halves --steps 50
+rm -r theirs && mv moved theirs
 # Before anything is compiled:
 refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
 refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text
 refuses 2 'broken.jsonl, line 1: is not JSON' "$gradus" train --init theirs --lora 4 --data broken.jsonl
 refuses 2 '--lora 900: is a rank below the width' "$gradus" train --init theirs --lora 900 --data chats.jsonl
+refuses 2 'holds adapters alone, of the model .*theirs; merge them first' "$gradus" train --init tuned --data text
 refuses 2 'parquet' "$gradus" train --init theirs --data chats.parquet
 [[ $failures -eq 0 ]] || { echo "$failures checks failed"; exit 1; }

@@ -20,7 +20,19 @@ namespace gr = gradus;
 namespace {
 
 template <gr::index_t Batch>
-using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer>;
+using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer,
+                              gpt::adapter_rank, gpt::packed>;
+
+/// What a run asks for, with adapters, if there are any, of all layers.
+gr::training_options options_of(int accumulate) {
+  gr::training_options o{.accumulate = accumulate};
+  const gpt::network net;
+  gr::nn::for_each_adapter_slot(net,
+                                [&](std::string_view layer, const auto&) { o.adapted_layers.emplace_back(layer); });
+  return o;
+}
+/// Bytes of a token's inputs.
+constexpr std::size_t token_bytes = gpt::packed ? 5 * sizeof(std::int32_t) : 2 * sizeof(gpt::token);
 
 /// Bytes of a step with micro-batches of `Batch` sequences, parameters and optimizer state included, without
 /// recomputation.
@@ -39,7 +51,7 @@ std::size_t largest_batch(std::size_t budget, const gr::training_options& option
 /// The least bytes of training and validation with batches of one sequence, with any recomputation.
 std::size_t least_bytes(const gr::training_options& step) {
   const gr::recompute_scheduler<planned<1>, gr::training_options> search(step);
-  const auto evaluate = [](planned<1>& t) { t.evaluate(nullptr, nullptr); };
+  const auto evaluate = [](planned<1>& t) { t.evaluate(); };
   const std::size_t evaluation = gr::make_plan(gr::trace<planned<1>>(evaluate, step)).bytes;
   return std::max(search.least_budget(), search.worth_having().front().summary.persistent_bytes + evaluation);
 }
@@ -61,12 +73,12 @@ int main(int argc, char** argv) {
       std::printf("%zu\n", split.batch);
       return 0;
     };
-    const gpt::token_split whole = gpt::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, {}));
+    const gpt::token_split whole = gpt::split_tokens(tokens, gpt::sizes.context, largest_batch(budget, options_of(1)));
     if (whole.accumulate == 1 && whole.batch > 1) return print(whole);
     // With several batches, the gradients of the first are live while the second is computed, and the tokens of all.
     const bool several = gpt::batches_for(tokens, 1, gpt::sizes.context) > 1;
-    const gr::training_options step{.accumulate = several ? 2 : 1};
-    const std::size_t all_tokens = several ? 2 * sizeof(gpt::token) * tokens : 0;
+    const gr::training_options step = options_of(several ? 2 : 1);
+    const std::size_t all_tokens = several ? token_bytes * tokens : 0;
     const std::size_t left = budget > all_tokens ? budget - all_tokens : 0;
     const std::size_t largest = largest_batch(left, step);
     if (largest == 1)

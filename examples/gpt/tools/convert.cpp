@@ -54,6 +54,18 @@ void with_whole_model(const std::string& from, const std::string& adapter, const
   }
 }
 
+// Adds to the tokenizer_config.json of a folder how chats are written, if a file beside the model says it.
+void keep_chat_template(const std::filesystem::path& model, const std::filesystem::path& folder) {
+  const auto in = [](const std::filesystem::path& at) { return at / "tokenizer_config.json"; };
+  const std::filesystem::path from = in(gpt::is_folder(model) ? model : model.parent_path()), to = in(folder);
+  if (!gpt::is_there(from) || !gpt::is_there(to)) return;
+  const nlohmann::json known = gr::parse_json(gr::read_text(from), from.string());
+  if (!known.is_object() || !known.contains("chat_template")) return;
+  nlohmann::ordered_json all = nlohmann::ordered_json::parse(gr::read_text(to));
+  all["chat_template"] = known["chat_template"];
+  gr::write_file_atomically(to, all.dump(2) + "\n");
+}
+
 // Writes the adapters in a file of ours as a folder of PEFT's.
 void write_adapters(const std::string& from, const std::string& out) {
   gr::stream stream;
@@ -120,7 +132,9 @@ int main(int argc, char** argv) {
         with_whole_model(from, adapter, [&](auto& net) {
           const std::optional<gr::tokenizer> words = tokenizer_of(from, tokenizer);
           save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(shards));
-          if (!words)
+          if (has == gguf) gpt::write_tokenizer_of_gguf(gr::gguf_file(from), gpt::sizes.context, files.path());
+          else keep_chat_template(from, files.path());
+          if (!words && has != gguf)
             std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
         });
       if (wanted == gguf) gpt::write_gguf(files.path(), out, type);

@@ -18,12 +18,13 @@ namespace gr = gradus;
 
 int main(int argc, char** argv) {
   return gr::run_program("gpt_evaluate", [&] {
-    std::string model, tokenizer;
+    std::string model, tokenizer, adapter;
     std::vector<std::string> data;
     int threads = 0;
     gpt::flag_table flags(
         "Measures how well a trained GPT predicts a text.",
         {gpt::positional("model", model, "model.safetensors of a run"),
+         gpt::text("adapter", adapter, "adapters of that model: the model.safetensors of a run, or a folder of PEFT's"),
          gpt::texts("data", data, "text files, which are read one after another").required(),
          gpt::text("tokenizer", tokenizer,
                    "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
@@ -47,7 +48,8 @@ int main(int argc, char** argv) {
     const std::vector<std::int32_t> tokens = words.encode(text);
     if (tokens.size() < 2) throw gr::error(data.front() + ": is too short: a text must have two tokens at least");
     gpt::network net;
-    gpt::load_model(net, ctx, model);
+    if (adapter.empty()) gpt::load_model(net, ctx, model);
+    else gpt::load_model(net, ctx, adapter, model);
 
     const gpt::evaluation found = gpt::evaluate<gpt::batch_size>(net, ctx, tokens);
     std::printf("%zu tokens, %zu of them predicted: loss %.4f nats a token, perplexity %.4f", tokens.size(),

@@ -157,8 +157,9 @@ void load_own_adapters(Net& net, gr::context<typename Net::device>& ctx, const s
                     .rank_stabilized = notes.number<int>("rslora") != 0,
                     .dropout = notes.number<double>("lora_dropout")};
   for (const auto& [name, entry] : file.entries())
-    if (name.ends_with(".adapter.a")) found.layers.push_back(adapted_layer(name));
-  if (notes.number<std::uint32_t>("base_fingerprint") != fingerprint_of_base(net))
+    if (name.ends_with(".adapter.a") && name.starts_with("blocks.")) found.layers.push_back(adapted_layer(name));
+  const bool comparable = !notes.all().contains("precision") || notes.text("precision") != "fp16_mixed";
+  if (comparable && notes.number<std::uint32_t>("base_fingerprint") != fingerprint_of_base(net))
     throw gr::error(path.string() + ": its adapters belong to another model than this one; they were trained on " +
                     notes.text("base"));
   make_adapters(net, ctx, found, path);
