@@ -85,7 +85,7 @@ refuses 2 'compiled for examples' "$tuned_train" --data text --init theirs --out
 refuses 2 'compiled for texts and shards' "$train" --data chats.jsonl --out none
 refuses 2 'compiled without adapters' "$train" --data text --init theirs --lora 4 --out none
 mv theirs moved && cp -r another theirs && rm -f theirs/config theirs/checkpoint.safetensors
-refuses 1 'its adapters belong to what .*theirs was; it holds another model now' \
+refuses 1 'its adapters belong to what .*theirs.* was; it holds another model now' \
   "$tuned_train" --config halves/config --resume halves --steps 50
 rm -r theirs && mv moved theirs
 # Before anything is compiled:
