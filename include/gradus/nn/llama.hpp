@@ -96,7 +96,8 @@ struct rotary_attention {
                         [[maybe_unused]] const Rows& rows) const {
     rope_options turns = with.rope;
     turns.position += position;
-    auto q = normed(query_norm, query(x), with.norm_eps), k = normed(key_norm, key(x), with.norm_eps);
+    auto q = normed(query_norm, query(x), with.norm_eps);
+    auto k = normed(key_norm, key(x), with.norm_eps);  // another type
     if constexpr (is_packed<Rows>)
       return std::pair{rope<Heads>(std::move(q), rows.positions, turns),
                        rope<KvHeads>(std::move(k), rows.positions, turns)};
