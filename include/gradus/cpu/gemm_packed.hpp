@@ -31,9 +31,10 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
   using direct_type = std::conditional_t<pairs, bf16, T>;
   template <class SB>
   using direct_type_of_b = std::conditional_t<pairs && std::is_same_v<SB, float>, float, direct_type>;
+  // Where factors are rounded one by one it packs none: code for that takes registers from the sums.
+  static constexpr bool packs_directly = pairs || std::is_same_v<Factor, T>;
   template <class SB>
-  static constexpr bool packs_b_directly =
-      std::is_same_v<SB, direct_type_of_b<SB>> && (pairs || std::is_same_v<Factor, T>);
+  static constexpr bool packs_b_directly = packs_directly && std::is_same_v<SB, direct_type_of_b<SB>>;
 
  public:
   using lanes::kc_of;
@@ -154,7 +155,7 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
             there = next_strip_rows(bottom - i);
             strip_of_a x{{}, left, {}};
             const bool pack_on_the_fly = TransposeA && i + strip <= m && across >= tile_columns && whole;
-            if constexpr (std::is_same_v<SA, direct_type>) {
+            if constexpr (packs_directly && std::is_same_v<SA, direct_type>) {
               if (pack_on_the_fly) x.from = {a.at(i, p), a.stride};
               if (i + there + Rows <= m) x.next = {a.at(i + there, p), a.stride};
             }
@@ -296,16 +297,21 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
       next.fetch(lines);
       for (const index_t end = std::min(steps, p + part); p < end; ++p, left += step, right += tile_columns) {
         words x[Across];
-        if (b.data != nullptr) {
-          ((x[P] = lanes::load_across(b.data + P * width, b.stride)), ...);
-          for (index_t e = 0; e < per_word; ++e)
-            (__builtin_prefetch(b.data + (prefetch_distance + e) * b.stride + P * width), ...);
-          (store(x[P], right + P * width), ...);
-          b.data += per_word * b.stride;
+        const auto read_packed = [&] { (std::memcpy(&x[P], right + P * width, Bytes), ...); };
+        if constexpr (packs_directly) {
+          if (b.data != nullptr) {
+            ((x[P] = lanes::load_across(b.data + P * width, b.stride)), ...);
+            for (index_t e = 0; e < per_word; ++e)
+              (__builtin_prefetch(b.data + (prefetch_distance + e) * b.stride + P * width), ...);
+            (store(x[P], right + P * width), ...);
+            b.data += per_word * b.stride;
+          } else {
+            read_packed();
+          }
         } else {
-          (std::memcpy(&x[P], right + P * width, Bytes), ...);
+          read_packed();
         }
-        if constexpr (TransposeA) {
+        if constexpr (TransposeA && packs_directly) {
           if (a.data != nullptr) {
             for (index_t e = 0; e < per_word; ++e)
               __builtin_prefetch(a.data + (prefetch_distance + e) * a.stride + strip - 1);
