@@ -1,4 +1,4 @@
-// BERT base on 8 sequences of up to 128 tokens.
+// BERT base on 8 sequences of 8 to 128 tokens, one behind the other.
 
 #include <bert/training.hpp>
 
@@ -41,7 +41,7 @@ struct training : base_training<D> {
     bert::host_batch b;
     const gr::random_key key{.seed = 5};
     for (gr::index_t i = 0; i < batch; ++i) {
-      const gr::index_t tokens = length - 96 * i / (batch - 1);
+      const gr::index_t tokens = length - 120 * i / (batch - 1);
       b.lengths.push_back(static_cast<std::int32_t>(tokens));
       b.labels.push_back(static_cast<std::int32_t>(i % 2));
       for (gr::index_t t = 0; t < tokens; ++t)

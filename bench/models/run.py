@@ -3,10 +3,12 @@
 
     python3 bench/models/run.py [--models bert llama resnet moe] [--rounds 3] [--steps 4] [--threads 2] [--alone]
 
-bert: bert-base of transformers, 8 sequences of up to 128 tokens, which it pads; bert-8bit: the same with states of 8
+bert: bert-base of transformers, 8 sequences of 8 to 128 tokens, which it pads; bert-8bit: the same with states of 8
 bits in gradus; bert-budget: with AdamW again, and what backward recomputes chosen for 1700 MiB. llama: transformers'
-Llama of 15M parameters, 8 texts of 256 tokens. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without
-channels-last. All in fp32, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks have 8 experts, of
+Llama of 15M parameters, 8 texts of 256 tokens; stories: 16 texts of 16 to 256 tokens, which it pads. smollm2: the shape
+of SmolLM2 135M, 4 texts of 256 tokens; lora: adapters of rank 16 on all its linear layers, beside peft's and beside
+training all of it here; lora-bf16: on weights in bf16. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without
+channels-last. All in fp32 but lora-bf16, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks have 8 experts, of
 which a token takes 2, beside the GPT with as many active parameters, both of gradus. torch and transformers are
 looked for as bench/peers/run.py does. What comes out: a table, and build/bench/models.json, a list of {name, value,
 unit, ratio}, where ratio is gradus over the best peer (of moe: the mixture over its dense twin).
@@ -21,14 +23,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
 from peers import ROOT, find_python, machine, print_table, ratio, run_json, show, versions, write_rows
 
-MODELS = {  # name: (what is counted, gradus's program, the peers: name and flags of torch_models.py)
+# name: (what is counted, gradus's program, the peers: name, and flags of torch_models.py or another program of gradus)
+MODELS = {
     "bert": ("samples", "bert", {"transformers": ["--model", "bert"]}),
     "bert-8bit": ("samples", "bert_8bit", {"transformers": ["--model", "bert"]}),
     "bert-budget": ("samples", "bert_budget", {"transformers": ["--model", "bert"]}),
     "llama": ("tokens", "llama", {"transformers": ["--model", "llama"]}),
+    "stories": ("texts", "stories", {"transformers": ["--model", "stories"]}),
+    "smollm2": ("tokens", "smollm2", {"transformers": ["--model", "smollm2"]}),
+    "lora": ("tokens", "lora", {"peft": ["--model", "smollm2", "--lora", "16"], "all weights": "smollm2"}),
+    "lora-bf16": ("tokens", "lora_bf16", {"peft": ["--model", "smollm2", "--lora", "16"], "all weights": "smollm2"}),
     "resnet": ("images", "resnet", {"PyTorch": ["--model", "resnet"],
                                     "PyTorch channels-last": ["--model", "resnet", "--channels-last"]}),
-    "moe": ("tokens", "moe", {"dense twin": None}),
+    "moe": ("tokens", "moe", {"dense twin": "gpt"}),
 }
 
 
@@ -59,8 +66,8 @@ def main():
         counted, name, peers = MODELS[model]
         commands = {"gradus": program(name)}
         for peer, flags in peers.items():
-            if flags is None:
-                commands[peer] = program("gpt")
+            if isinstance(flags, str):
+                commands[peer] = program(flags)
             elif python:
                 commands[peer] = [python, str(HERE / "torch_models.py"), *flags, *common]
         results = {side: [] for side in commands}

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """One training run of PyTorch on the CPU, timed: the peer of bench_models_<model>.
 
-The models are transformers' BertForSequenceClassification and LlamaForCausalLM, and a ResNet-18 for images of 32 x 32
-(He et al. 2015; the first convolution is 3 x 3, without pooling), written here. Each is trained with fused AdamW for a
-few steps on random data, without dropout. The result is one line of JSON on standard output:
+The models are transformers' BertForSequenceClassification and LlamaForCausalLM, also with peft's adapters, and a
+ResNet-18 for images of 32 x 32 (He et al. 2015; the first convolution is 3 x 3, without pooling), written here. Each is
+trained with fused AdamW for a few steps on random data, without dropout. The result is one line of JSON on standard
+output:
 
-  per_s               samples (tokens of Llama) a second, from the median step
+  per_s               samples (tokens of llama and smollm2) a second, from the median step
   step_ms             the median step
   peak_mib            the most memory that this process ever held (VmHWM)
   peak_over_base_mib  the same, less what it held just before the model was made
@@ -65,32 +66,65 @@ class ResNet18(nn.Module):
 
 
 def bert(o):
-    """bert-base, 8 sequences of up to 128 tokens, padded."""
+    """bert-base, 8 sequences of 8 to 128 tokens, padded."""
     from transformers import BertConfig, BertForSequenceClassification
     model = BertForSequenceClassification(BertConfig(hidden_dropout_prob=0, attention_probs_dropout_prob=0))
     batch, time_steps = o.batch or 8, 128
     ids = torch.randint(0, 30522, (batch, time_steps))
-    lengths = torch.tensor([time_steps - 96 * i // max(batch - 1, 1) for i in range(batch)])
+    lengths = torch.tensor([time_steps - 120 * i // max(batch - 1, 1) for i in range(batch)])
     mask = (torch.arange(time_steps) < lengths[:, None]).long()
     labels = torch.randint(0, 2, (batch,))
     return model, lambda run: run(input_ids=ids, attention_mask=mask, labels=labels).loss, batch
 
 
+def text_loss(inputs, targets, mask=None):
+    """The mean cross-entropy of next tokens, over targets that are not -100."""
+    def loss(run):
+        logits = run(input_ids=inputs, attention_mask=mask).logits
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return loss
+
+
+def llama_of(**sizes):
+    from transformers import LlamaConfig, LlamaForCausalLM
+    return LlamaForCausalLM(LlamaConfig(tie_word_embeddings=True, use_cache=False, **sizes))
+
+
+def small_llama():
+    return llama_of(vocab_size=32000, hidden_size=288, intermediate_size=768, num_hidden_layers=6,
+                    num_attention_heads=6, num_key_value_heads=6, max_position_embeddings=256)
+
+
 def llama(o):
     """A Llama of 15M parameters, 8 texts of 256 tokens; counted in tokens."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-    model = LlamaForCausalLM(LlamaConfig(
-        vocab_size=32000, hidden_size=288, intermediate_size=768, num_hidden_layers=6, num_attention_heads=6,
-        num_key_value_heads=6, max_position_embeddings=256, tie_word_embeddings=True, use_cache=False))
+    model = small_llama()
     batch = o.batch or 8
     text = torch.randint(0, 32000, (batch, 257))
-    inputs, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    return model, text_loss(text[:, :-1].contiguous(), text[:, 1:].contiguous()), batch * 256
 
-    def loss(run):
-        logits = run(input_ids=inputs).logits
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
-    return model, loss, batch * 256
+def stories(o):
+    """A Llama of 15M parameters, 16 texts of 16 to 256 tokens, padded; counted in texts."""
+    model = small_llama()
+    batch = o.batch or 16
+    text = torch.randint(0, 32000, (batch, 257))
+    lengths = torch.tensor([256 - 240 * i // max(batch - 1, 1) for i in range(batch)])
+    there = torch.arange(256) < lengths[:, None]
+    targets = torch.where(there, text[:, 1:], -100)
+    return model, text_loss(text[:, :-1].contiguous(), targets, there.long()), batch
+
+
+def smollm2(o):
+    """The shape of SmolLM2 135M, 4 texts of 256 tokens, all weights or adapters (--lora); counted in tokens."""
+    model = llama_of(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+                     num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=2048)
+    if o.lora:
+        from peft import LoraConfig, get_peft_model
+        model = get_peft_model(model, LoraConfig(r=o.lora, lora_alpha=2 * o.lora, target_modules="all-linear",
+                                                 task_type="CAUSAL_LM"))
+    batch = o.batch or 4
+    text = torch.randint(0, 49152, (batch, 257))
+    return model, text_loss(text[:, :-1].contiguous(), text[:, 1:].contiguous()), batch * 256
 
 
 def resnet(o):
@@ -103,7 +137,7 @@ def resnet(o):
     return model, lambda run: F.cross_entropy(run(images), labels), batch
 
 
-MODELS = {"bert": bert, "llama": llama, "resnet": resnet}
+MODELS = {"bert": bert, "llama": llama, "stories": stories, "smollm2": smollm2, "resnet": resnet}
 
 
 def main():
@@ -113,6 +147,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--lora", type=int, default=0, help="rank of peft's adapters, which smollm2 trains then")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--channels-last", action="store_true", help="images as [batch, height, width, channels]")
     o = parser.parse_args()
@@ -123,7 +158,7 @@ def main():
     base = status_mib("VmRSS")
     model, loss_of, count = MODELS[o.model](o)
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4, weight_decay=0.1, fused=True)
     run = torch.compile(model) if o.compile else model
 
     def step():
