@@ -40,8 +40,8 @@ std::uint32_t checksum_of(const std::vector<gr::token_example>& examples) {
 
 example_data::example_data(const options& o, std::optional<gr::tokenizer> tokenizer,
                            std::optional<gr::chat_format> format)
-    : tokenizer_(std::move(tokenizer)) {
-  gr::example_encoder encoder(this->tokenizer(), std::move(format));
+    : tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
+  gr::example_encoder encoder(this->tokenizer(), format_);
   const gr::long_examples longer = o.long_examples == "skip" ? gr::long_examples::skip : gr::long_examples::cut;
   const auto read = [&](const std::vector<std::string>& files) {
     const std::vector<std::filesystem::path> paths(files.begin(), files.end());

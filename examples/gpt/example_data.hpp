@@ -30,6 +30,8 @@ class example_data {
   bool bytes() const { return !tokenizer_; }
   const gr::tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   static constexpr bool readable() { return true; }
+  /// How chats are written; null if no example is one.
+  const gr::chat_format* chat_format() const { return train_.chats && format_ ? &*format_ : nullptr; }
   static constexpr void warn_if_replaced(gr::run&) {}
   const std::string& identity() const { return identity_; }
   /// "180 examples of 12345 tokens, 20 of them for validation; 3 cut at the context"
@@ -54,6 +56,7 @@ class example_data {
   std::vector<std::size_t> documents_of(std::optional<gr::pack_sequence>& rows, std::uint64_t number) const;
 
   std::optional<gr::tokenizer> tokenizer_;
+  std::optional<gr::chat_format> format_;
   gr::token_examples train_, validation_;
   gr::document_rows validation_rows_;
   std::string identity_;

@@ -12,6 +12,7 @@
 
 #include "../llama/huggingface.hpp"
 #include "model_folder.hpp"
+#include "tools/chat.hpp"
 #include "tools/huggingface.hpp"
 #include "tools/peft.hpp"
 
@@ -85,25 +86,42 @@ gr::text_tokenizer read_text_tokenizer(const std::string& file) {
   return file.empty() ? gr::text_tokenizer() : gr::text_tokenizer(read_model_tokenizer(file));
 }
 
-void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
-                  std::uint64_t seed, const std::function<bool()>& stop) {
+void print_samples(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
+                   const std::function<bool()>& stop) {
   gr::token_window window(net, ctx);
-  gr::printable_text shown;
-  gr::generate(window, read_text_tokenizer(tokenizer), "", count, {.seed = seed}, [&](std::string_view some) {
-    std::fputs(shown.add(some).c_str(), stdout);
-    return std::fflush(stdout) == 0 && !stop();
-  });
-  std::puts(shown.finish().c_str());
+  const gr::generation how{.seed = wanted.seed};
+  const auto show = [&](std::string_view prompt, const auto& write) {
+    gr::printable_text shown;
+    std::fputs(shown.add(prompt).c_str(), stdout);
+    write([&](std::string_view some) {
+      std::fputs(shown.add(some).c_str(), stdout);
+      return std::fflush(stdout) == 0 && !stop();
+    });
+    std::puts(shown.finish().c_str());
+  };
+  if (wanted.chat_format != nullptr && !wanted.prompts.empty()) {
+    const gr::tokenizer words = tokenizer.empty() ? gr::byte_level_tokenizer() : read_model_tokenizer(tokenizer);
+    for (const std::string& message : wanted.prompts)
+      show("> " + message + "\n", [&](const auto& print) {
+        chat_writer writer(window, words, *wanted.chat_format, how);
+        const gr::chat_message messages[] = {{gr::chat_role::user, message}};
+        writer.answer(writer.open(messages), wanted.count, print);
+      });
+    return;
+  }
+  const gr::text_tokenizer words = read_text_tokenizer(tokenizer);
+  for (const std::string& prompt : wanted.prompts.empty() ? std::vector<std::string>(1) : wanted.prompts)
+    show(prompt, [&](const auto& print) { gr::generate(window, words, prompt, wanted.count, how, print); });
 }
 
-void print_sample(const fs::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop) {
+void print_samples(const fs::path& model, const samples& wanted, const std::function<bool()>& stop) {
   gr::stream stream;
   gr::host_resource heap;
   gr::pool_resource pool(heap);
   gr::context ctx{stream, pool};
   network net;
   load_network(net, ctx, model);
-  print_sample(net, ctx, tokenizer_beside(model), count, seed, stop);
+  print_samples(net, ctx, tokenizer_beside(model), wanted, stop);
 }
 
 }  // namespace gpt

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/data/chat_format.hpp>
 #include <gradus/run/checkpoint.hpp>
 #include <gradus/run/model_file.hpp>
 #include <gradus/tokenizer/text_tokenizer.hpp>
@@ -130,10 +131,17 @@ gr::tokenizer read_model_tokenizer(const std::string& file);
 /// The tokenizer in a file; bytes without one.
 gr::text_tokenizer read_text_tokenizer(const std::string& file);
 
-/// Prints `count` tokens that the model writes, until `stop`.
-void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
-                  std::uint64_t seed, const std::function<bool()>& stop);
-/// Prints `count` tokens that the model in a file writes, until `stop`; runs on the CPU.
-void print_sample(const std::filesystem::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop);
+/// What a run shows of its model.
+struct samples {
+  int count = 0;  ///< tokens of each
+  std::uint64_t seed = 0;
+  std::vector<std::string> prompts;              ///< what they begin with; empty: one, which begins with nothing
+  const gr::chat_format* chat_format = nullptr;  ///< of models that write chats, which answer the prompts
+};
+/// Prints what the model writes, until `stop`.
+void print_samples(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
+                   const std::function<bool()>& stop);
+/// Prints what the model in a file writes, until `stop`; runs on the CPU.
+void print_samples(const std::filesystem::path& model, const samples& wanted, const std::function<bool()>& stop);
 
 }  // namespace gpt

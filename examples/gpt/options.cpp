@@ -173,6 +173,9 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        whole("sample-every", o.sample_every, 0, most, "steps between samples of what the model writes; 0: none"),
        whole("sample", o.sample, 0, most_bytes,
              "tokens of a sample, as at the end (bytes without a tokenizer); 0: none"),
+       texts("sample-prompt", o.sample_prompts,
+             "what a sample begins with, or the message that it answers if the examples are chats; may be given "
+             "several times"),
        on_off("save", o.save, "keep the trained parameters (on by default)"),
        text("save-every", save_every,
             "steps (100) or time (30s, 5m, 1h) between checkpoints while training; 0: save only at the end"),
@@ -315,6 +318,8 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
                    ": on the CPU they are kept in a file; name its folder by --offload");
   if (o.sample_every > 0 && o.sample == 0)
     throw bad_flag("--sample-every and --sample 0: leave one of them out; a sample has tokens");
+  if (!o.sample_prompts.empty() && o.sample == 0)
+    throw bad_flag("--sample-prompt and --sample 0: leave one of them out; a sample has tokens");
   const pace saves = read_pace(save_every_);
   o.save_seconds = saves.seconds;
   o.save_steps = saves.steps;

@@ -55,6 +55,7 @@ struct options {
   int early_stop = 0;          ///< validations; 0: never
   long long sample_every = 0;  ///< steps; 0: only at the end
   int sample = 400;
+  std::vector<std::string> sample_prompts;  ///< empty: one sample, which begins with nothing
   bool save = true;
   double save_seconds = 300;  ///< between checkpoints; 0: not by the clock
   long long save_steps = 0;   ///< between checkpoints; 0: not by steps

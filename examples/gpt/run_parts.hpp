@@ -137,10 +137,11 @@ void report_spike(gr::run& run, const Trainer& t, long long& known) {
 
 /// Prints what a model of a run writes. The CPU writes it, on a GPU with a copy.
 template <class Net>
-void print_sample_of(const Net& net, gr::run& run, const options& o, memory& m, const std::function<bool()>& stop) {
+void print_samples_of(const Net& net, gr::run& run, const samples& wanted, memory& m,
+                      const std::function<bool()>& stop) {
   const std::string tokenizer = tokenizer_beside(run.folder() / "model.safetensors");
   if constexpr (std::is_same_v<Net, network>) {
-    print_sample(net, m.pooled, tokenizer, o.sample, o.seed, stop);
+    print_samples(net, m.pooled, tokenizer, wanted, stop);
   } else {
     gr::stream host_stream;
     gr::host_resource heap;
@@ -157,27 +158,31 @@ void print_sample_of(const Net& net, gr::run& run, const options& o, memory& m, 
     gr::run_metadata settings;
     add_settings(net, settings);
     read_settings(on_host, settings);
-    print_sample(on_host, host, tokenizer, o.sample, o.seed, stop);
+    print_samples(on_host, host, tokenizer, wanted, stop);
   }
+}
+inline samples samples_of(const options& o, const run_data& data) {
+  return {o.sample, o.seed, o.sample_prompts, data.chat_format()};
 }
 /// Prints, every o.sample_every steps, what the model writes so far.
 template <class Trainer>
-void print_sample_if_due(gr::run& run, const options& o, memory& m, const Trainer& t,
-                         const std::function<bool()>& stop) {
+void print_samples_if_due(gr::run& run, const options& o, memory& m, const Trainer& t, const run_data& data,
+                          const std::function<bool()>& stop) {
   if (!run.leads() || o.sample_every == 0 || run.over() || run.state.step % o.sample_every != 0 || stop()) return;
   run.line("a sample after step " + std::to_string(run.state.step) + ":");
-  print_sample_of(t.net, run, o, m, stop);
+  print_samples_of(t.net, run, samples_of(o, data), m, stop);
 }
 /// Prints what the model of a run writes (unless it ended early), and how to get more of it.
 template <class Trainer>
-void print_closing_sample(gr::run& run, const options& o, memory& m, const Trainer& t, bool readable,
-                          const std::function<bool()>& stop) {
+void print_closing_samples(gr::run& run, const options& o, memory& m, const Trainer& t, const run_data& data,
+                           const std::function<bool()>& stop) {
   if (!run.leads()) return;
-  if (run.over() && o.sample > 0 && readable && (o.save || !t.shares_parameters()) && !stop()) {
+  if (run.over() && o.sample > 0 && data.readable() && (o.save || !t.shares_parameters()) && !stop()) {
     run.line("a sample:");
     m.free_workspace();  // makes room for keys and values
-    if (t.shares_parameters()) print_sample(run.folder() / "model.safetensors", o.sample, o.seed, stop);
-    else print_sample_of(t.net, run, o, m, stop);
+    const samples wanted = samples_of(o, data);
+    if (t.shares_parameters()) print_samples(run.folder() / "model.safetensors", wanted, stop);
+    else print_samples_of(t.net, run, wanted, m, stop);
   }
   if (o.save) run.line("more of it: scripts/sample.sh " + run.folder().string());
 }

@@ -75,6 +75,7 @@ class text_data {
   }
   /// Whether the model's tokens can be shown as text.
   bool readable() const { return bytes() || tokenizer() != nullptr; }
+  static constexpr const gr::chat_format* chat_format() { return nullptr; }
 
  private:
   bool warned_ = false;

@@ -117,7 +117,7 @@ void train(const gpt::options& o, gr::team& team) {
       if (run.due())
         run.validated(gpt::validate(t, memory, data, run.over() ? gpt::last_validation : gpt::a_validation, run));
       run.save_and_show();
-      gpt::print_sample_if_due(run, o, memory, t, stopped);
+      gpt::print_samples_if_due(run, o, memory, t, data, stopped);
     }
     run.end_steps();
     if (std::isnan(run.state.validation)) run.validated(gpt::validate(t, memory, data, gpt::a_validation, run));
@@ -132,7 +132,7 @@ void train(const gpt::options& o, gr::team& team) {
         "loss scale %g at the end; updates skipped where gradients overflowed: %zu", t.loss_scale(),
         static_cast<std::size_t>(run.state.step) - t.optimizer.steps() - static_cast<std::size_t>(t.spikes.spikes)));
   if (o.profile) gpt::report_profile(run, observers.profile, {machine_flops, gpt::machine_bandwidth(o.threads)});
-  gpt::print_closing_sample(run, o, memory, t, data.readable(), stopped);
+  gpt::print_closing_samples(run, o, memory, t, data, stopped);
 }
 
 }  // namespace

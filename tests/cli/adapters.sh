@@ -22,12 +22,15 @@ END
 for i in $(seq 200); do
   echo '{"messages": [{"role": "user", "content": "say '"$((i % 7))"'"}, {"role": "assistant", "content": "yes yes"}]}'
 done >chats.jsonl
-tune=("$tuned_train" --data chats.jsonl --init theirs --sample 0 --eval-every 10 --threads 2 --lr 1e-2
-  --schedule constant --warmup 0)
-succeeds "${tune[@]}" --steps 40 --out tuned
+tune=("$tuned_train" --data chats.jsonl --init theirs --eval-every 10 --threads 2 --lr 1e-2 --schedule constant
+  --warmup 0)
+succeeds "${tune[@]}" --steps 40 --sample 20 --sample-every 20 --sample-prompt 'say 3' --sample-prompt 'say 4' \
+  --out tuned
 has out 'adapters of rank 4, which are trained'
 has out '180 examples of [0-9]* tokens, and 20'
 has out '^perplexity '
+[[ $(grep -c '^> say [34]$' out) -eq 4 ]] || wrong "samples after 20 and 40 steps do not answer both prompts"
+tune+=(--sample 0)
 grep -q adapter tuned/model.safetensors || wrong "a run's model has no adapters"
 ! grep -aq '"blocks.0.mlp.up.weight"' tuned/model.safetensors || wrong "a run's model has more than its adapters"
 
@@ -81,6 +84,7 @@ succeeds "${short[@]}" --long-examples skip --out skipped
 has out '4 longer than the context left out'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
 refuses 2 '--validation-data: text: is no file of examples' "${tune[@]}" --validation-data text --out none
+refuses 2 '--sample-prompt and --sample 0' "${tune[@]}" --sample-prompt x --out none
 refuses 2 'compiled for examples' "$tuned_train" --data text --init theirs --out none
 refuses 2 'compiled for texts and shards' "$train" --data chats.jsonl --out none
 refuses 2 'compiled without adapters' "$train" --data text --init theirs --lora 4 --out none

@@ -66,6 +66,7 @@ enum class long_examples { cut, skip };
 struct token_examples {
   std::vector<token_example> examples;
   std::vector<token_example> rejected;  ///< of preferences: for each example, which is the chosen one
+  bool chats = false;                   ///< whether some are chats
   std::size_t cut = 0;                  ///< kept, without their ends
   std::size_t skipped = 0;              ///< left out: too long
   std::size_t without_target = 0;       ///< left out: nothing to learn, or nothing after the cut

@@ -85,7 +85,10 @@ GRADUS_IMPL std::vector<std::int32_t> example_encoder::open(std::span<const chat
 GRADUS_IMPL void token_examples::add(example_encoder& encoder, const text_example& example, std::size_t context,
                                      long_examples longer) {
   std::vector<token_example> encoded;  // one, or the chosen one and the rejected one
-  const auto encode = [&](const auto& content) { encoded.push_back(encoder.encode(content)); };
+  const auto encode = [&]<class Content>(const Content& content) {
+    encoded.push_back(encoder.encode(content));
+    chats |= std::is_same_v<Content, chat_example>;
+  };
   try {
     std::visit(
         [&]<class Content>(const Content& content) {
