@@ -75,6 +75,7 @@
 #include "ops/permute/cuda.hpp"
 #include "ops/pool/cuda.hpp"
 #include "ops/prod/cuda.hpp"
+#include "ops/quantized/cuda.hpp"
 #include "ops/recurrent/cuda.hpp"
 #include "ops/reduce/axes_as_a_type.hpp"
 #include "ops/reduce/cuda.hpp"

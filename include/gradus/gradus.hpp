@@ -59,6 +59,7 @@
 #include "ops/permute/cpu.hpp"
 #include "ops/pool/cpu.hpp"
 #include "ops/prod/cpu.hpp"
+#include "ops/quantized/cpu.hpp"
 #include "ops/recurrent/cpu.hpp"
 #include "ops/reduce/axes_as_a_type.hpp"
 #include "ops/reduce/cpu.hpp"

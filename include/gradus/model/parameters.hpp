@@ -167,8 +167,7 @@ constexpr auto contents_in() {
     using own = param_kind<typename M::value_type, typename M::device, typename M::gradient_value_type>;
     if constexpr (M::trains) return contents<types<own>, types<>>{};
     else return contents<types<>, types<>, types<typename M::device>>{};
-  }
-  else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
+  } else if constexpr (!std::is_same_v<decltype(why_not_found<M>()), types<>>)
     return contents<types<>, decltype(why_not_found<M>())>{};
   else if constexpr (kind == part::members)
     return all(decltype(types_in(static_cast<decltype(std::declval<M&>().gradus_members())*>(nullptr))){});
@@ -230,7 +229,10 @@ struct trained_only {
 };
 struct trained_and_states {
   template <class M>
-  static constexpr bool takes = trained_only::takes<M> || is_state<M>;
+  static constexpr bool takes = [] {
+    if constexpr (is_state<M>) return !M::is_constant;
+    else return trained_only::takes<M>;
+  }();
 };
 struct states_only {
   template <class M>
@@ -335,7 +337,8 @@ template <class Model, class F>
 void for_each_trained(Model& model, const F& f) {
   detail::for_each<detail::trained_only>(model, f);
 }
-/// Calls f(name, tensor) for every parameter that a training may change, and every state: what checkpoints hold.
+/// Calls f(name, tensor) for every parameter that a training may change, and every state
+/// but constants: what checkpoints hold.
 template <class Model, class F>
 void for_each_trained_tensor(Model& model, const F& f) {
   detail::for_each<detail::trained_and_states>(model, f);

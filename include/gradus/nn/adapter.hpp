@@ -15,16 +15,22 @@
 #include "../ops/dropout/dropout.hpp"
 #include "../ops/elementwise/arithmetic.hpp"
 #include "../ops/matmul/matmul.hpp"
+#include "quantized.hpp"
 
 namespace gradus::nn {
+
+/// How a model of adapters stores the matrices of its linear layers: in the policy's compute type, or in 8 bits, see
+/// quantized_weight. Matrices whose columns are no multiple of 64 stay in the compute type.
+enum class base_storage { stored, int8 };
 
 /// The type argument of models that are trained by adapters: parameters are frozen, in the compute type of the policy,
 /// and adapters have the policy itself.
 /// @tparam Rank columns of an adapter's first matrix
-template <class Device, class Precision, index_t Rank>
+template <class Device, class Precision, index_t Rank, base_storage Base = base_storage::stored>
 struct adapted : on<Device, frozen<Precision>> {
   using trained = on<Device, Precision>;
   static constexpr index_t rank = Rank;
+  static constexpr base_storage base = Base;
 };
 
 /// Numbers of an adapter.
@@ -63,6 +69,16 @@ struct adapter_slot<X, In, Out> {
   using type = std::optional<low_rank_adapter<typename X::trained, In, Out, X::rank>>;
 };
 
+template <class X, index_t In, index_t Out>
+struct weight_of_linear {
+  using type = param<X, In, Out>;
+};
+template <class X, index_t In, index_t Out>
+  requires(X::base == base_storage::int8 && Out % quantized_block == 0)
+struct weight_of_linear<X, In, Out> {
+  using type = quantized_weight<X, In, Out>;
+};
+
 template <class M>
 inline constexpr bool is_adapter_slot = false;
 template <class X, index_t In, index_t Out, index_t Rank>
@@ -76,6 +92,10 @@ struct adapter_slots_only {
 /// The place of a linear layer's adapter: a std::optional, or an empty std::tuple in models that have none.
 template <class X, index_t In, index_t Out>
 using adapter_slot = typename detail::adapter_slot<X, In, Out>::type;
+
+/// The weight of a linear layer: a parameter, or a quantized_weight.
+template <class X, index_t In, index_t Out>
+using linear_weight = typename detail::weight_of_linear<X, In, Out>::type;
 
 /// layer(x), and what the adapter adds to it.
 template <class Slot, class X, class Layer>

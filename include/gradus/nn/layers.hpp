@@ -21,7 +21,7 @@ namespace gradus::nn {
 /// y = x w + b, from In to Out features.
 template <class X, index_t In, index_t Out>
 struct linear {
-  param<X, In, Out> weight;
+  linear_weight<X, In, Out> weight;
   param<X, Out> bias;
   [[no_unique_address]] adapter_slot<X, In, Out> adapter = {};
   GRADUS_MEMBERS(weight, bias, adapter)
@@ -35,7 +35,7 @@ struct linear {
 /// y = x w, from In to Out features.
 template <class X, index_t In, index_t Out>
 struct linear_without_bias {
-  param<X, In, Out> weight;
+  linear_weight<X, In, Out> weight;
   [[no_unique_address]] adapter_slot<X, In, Out> adapter = {};
   GRADUS_MEMBERS(weight, adapter)
 

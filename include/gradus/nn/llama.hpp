@@ -43,7 +43,7 @@ using linear_or_without_bias = std::conditional_t<Bias, linear<X, In, Out>, line
 template <class Linear, class X, index_t In, index_t Out>
 constexpr Linear residual_projection(index_t depth) {
   Linear made{};
-  made.weight = param<X, In, Out>{start::drawn, residual_scale(depth)};
+  made.weight = linear_weight<X, In, Out>{start::drawn, residual_scale(depth)};
   return made;
 }
 }  // namespace detail
@@ -118,7 +118,8 @@ struct rotary_attention {
 template <class X, index_t Width, index_t Hidden, index_t Depth = 1, bool Gelu = false>
 struct gated_mlp {
   linear_without_bias<X, Width, Hidden> gate, up;
-  linear_without_bias<X, Hidden, Width> down{param<X, Hidden, Width>{start::drawn, detail::residual_scale(Depth)}};
+  linear_without_bias<X, Hidden, Width> down{
+      linear_weight<X, Hidden, Width>{start::drawn, detail::residual_scale(Depth)}};
   GRADUS_MEMBERS(gate, up, down)
 
   GRADUS_OF_BUILD constexpr auto operator()(const auto& x) const {

@@ -40,8 +40,8 @@ struct attention {
   static_assert(detail::heads_divide_width<Heads, Width>,
                 "attention<X, Width, Heads>: Width must be divisible by Heads");
   linear<X, Width, 3 * Width> qkv;
-  linear<X, Width, Width> projection{.weight = param<X, Width, Width>{start::drawn, detail::residual_scale(Depth)},
-                                     .bias = {}};
+  linear<X, Width, Width> projection{
+      .weight = linear_weight<X, Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
   GRADUS_MEMBERS(qkv, projection)
 
   /// @param rows which positions of x are a document; see packed_rows
@@ -63,8 +63,8 @@ struct attention {
 template <class X, index_t Width, index_t Depth = 1>
 struct mlp {
   linear<X, Width, 4 * Width> up;
-  linear<X, 4 * Width, Width> down{.weight = param<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)},
-                                   .bias = {}};
+  linear<X, 4 * Width, Width> down{
+      .weight = linear_weight<X, 4 * Width, Width>{start::drawn, detail::residual_scale(Depth)}, .bias = {}};
   GRADUS_MEMBERS(up, down)
 
   GRADUS_OF_BUILD constexpr auto operator()(auto&& x) const { return down(gelu(up(std::forward<decltype(x)>(x)))); }

@@ -13,6 +13,15 @@
 
 namespace gradus {
 
+/// The type argument of a state that no training changes, such as a weight in 8 bits. Its elements have any type, and
+/// checkpoints of a training leave it out.
+template <class Device, class T>
+struct constants {
+  using device = Device;
+  using store = T;
+  static constexpr bool is_constant = true;
+};
+
 /// A tensor that belongs to a model but is not trained, such as a running mean. It is in model files, checkpoints and
 /// memory plans like a parameter, and has no gradient: operations read it as a constant, and optimizers, clipping and
 /// weight averages leave it alone. update() writes it from forward of a const model, because the elements are behind a
@@ -27,7 +36,8 @@ class state final {
   using device = typename X::device;
   using tensor_type = tensor<typename X::store, shape, device>;
   using value_type = typename tensor_type::value_type;
-  static constexpr category memory_category = category::state;
+  static constexpr bool is_constant = requires { X::is_constant; };
+  static constexpr category memory_category = is_constant ? category::parameter : category::state;
 
   /// Starts at zero.
   constexpr state() : state(start::zeros) {}
