@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """gradus and PyTorch train the same models, turn about, each in a process of its own.
 
-    python3 bench/models/run.py [--models bert llama resnet moe] [--rounds 3] [--steps 4] [--threads 2] [--alone]
+    python3 bench/models/run.py [--models bert lora ...] [--rounds 3] [--steps 4] [--threads 2] [--alone]
 
 bert: bert-base of transformers, 8 sequences of 8 to 128 tokens, which it pads; bert-8bit: the same with states of 8
 bits in gradus; bert-budget: with AdamW again, and what backward recomputes chosen for 1700 MiB. llama: transformers'
 Llama of 15M parameters, 8 texts of 256 tokens; stories: 16 texts of 16 to 256 tokens, which it pads. smollm2: the shape
-of SmolLM2 135M, 4 texts of 256 tokens; lora: adapters of rank 16 on all its linear layers, beside peft's and beside
-training all of it here; lora-bf16: on weights in bf16. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without
-channels-last. All in fp32 but lora-bf16, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks have 8 experts, of
-which a token takes 2, beside the GPT with as many active parameters, both of gradus. torch and transformers are
-looked for as bench/peers/run.py does. What comes out: a table, and build/bench/models.json, a list of {name, value,
-unit, ratio}, where ratio is gradus over the best peer (of moe: the mixture over its dense twin).
+of SmolLM2 135M, 4 texts of 256 tokens; lora: adapters of rank 16 on all its linear layers, beside peft's and beside all
+weights; lora-bf16: the same with frozen weights in bf16. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and
+without channels-last. All in fp32 but lora-bf16, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks
+have 8 experts, of which a token takes 2, beside the GPT with as many active parameters, both of gradus. torch,
+transformers and peft are looked for as bench/peers/run.py does. What comes out: a table, and build/bench/models.json, a
+list of {name, value, unit, ratio}, where ratio is gradus over the best peer (of moe: the mixture over its dense twin).
 """
 import argparse
 import pathlib
@@ -54,7 +54,7 @@ def main():
                           stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         sys.exit("bench_models cannot be built: run scripts/bench.sh models")
-    packages = ["torch", "transformers"]
+    packages = ["torch", "transformers"] + ["peft"] * any(m.startswith("lora") for m in o.models)
     python = None if o.alone else find_python(packages)
     common = ["--steps", str(o.steps), "--threads", str(o.threads)]
 

@@ -158,7 +158,8 @@ def main():
     base = status_mib("VmRSS")
     model, loss_of, count = MODELS[o.model](o)
     model.train()
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4, weight_decay=0.1, fused=True)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4, weight_decay=0.1, fused=True)
     run = torch.compile(model) if o.compile else model
 
     def step():
