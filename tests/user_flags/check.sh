@@ -41,7 +41,7 @@ accepts -O0
 if [[ $("$compiler" -dumpmachine) == x86_64* ]]; then
   accepts -O2 -mavx2
   accepts -O3 -march=x86-64-v3
-  accepts -O2 -mavx512f
+  accepts -O2 -march=sapphirerapids
 fi
 refuses 'gradus needs C++20: compile with -std=c++20' -std=c++17
 refuses 'gradus needs IEEE arithmetic' -std=c++20 -O2 -ffast-math

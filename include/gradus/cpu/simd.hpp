@@ -130,8 +130,8 @@ GRADUS_INLINE pack<T> multiply_add(pack<T> a, pack<T> b, pack<T> c) {
   constexpr bool is_float = std::is_same_v<T, float>;
 #if defined(__AVX512F__)
   constexpr int nearest = 4;  // _MM_FROUND_CUR_DIRECTION
-  if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps512_mask(a.v, b.v, c.v, 0xffff, nearest));
-  else return pack<T>(__builtin_ia32_vfmaddpd512_mask(a.v, b.v, c.v, 0xff, nearest));
+  if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps512_mask(a.v, b.v, c.v, -1, nearest));
+  else return pack<T>(__builtin_ia32_vfmaddpd512_mask(a.v, b.v, c.v, -1, nearest));
 #elif defined(__AVX2__)
   if constexpr (is_float) return pack<T>(__builtin_ia32_vfmaddps256(a.v, b.v, c.v));
   else return pack<T>(__builtin_ia32_vfmaddpd256(a.v, b.v, c.v));
