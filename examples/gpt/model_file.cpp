@@ -85,7 +85,8 @@ gr::text_tokenizer read_text_tokenizer(const std::string& file) {
   return file.empty() ? gr::text_tokenizer() : gr::text_tokenizer(read_model_tokenizer(file));
 }
 
-void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
+template <class Net>
+void print_sample(const Net& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, int count,
                   std::uint64_t seed, const std::function<bool()>& stop) {
   gr::token_window window(net, ctx);
   gr::printable_text shown;
@@ -95,6 +96,8 @@ void print_sample(const network& net, gr::context<gr::cpu>& ctx, const std::stri
   });
   std::puts(shown.finish().c_str());
 }
+template void print_sample(const trained_network&, gr::context<gr::cpu>&, const std::string&, int, std::uint64_t,
+                           const std::function<bool()>&);
 
 void print_sample(const fs::path& model, int count, std::uint64_t seed, const std::function<bool()>& stop) {
   gr::stream stream;

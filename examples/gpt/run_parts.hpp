@@ -139,14 +139,14 @@ void report_spike(gr::run& run, const Trainer& t, long long& known) {
 template <class Net>
 void print_sample_of(const Net& net, gr::run& run, const options& o, memory& m, const std::function<bool()>& stop) {
   const std::string tokenizer = tokenizer_beside(run.folder() / "model.safetensors");
-  if constexpr (std::is_same_v<Net, network>) {
+  if constexpr (std::is_same_v<Net, trained_network>) {
     print_sample(net, m.pooled, tokenizer, o.sample, o.seed, stop);
   } else {
     gr::stream host_stream;
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context<gr::cpu> host{host_stream, pool};
-    network on_host;
+    trained_network on_host;
     gr::nn::for_each_adapter_slot(net, [&](std::string_view name, const auto& slot) {
       if (slot)
         gr::nn::add_adapters(
