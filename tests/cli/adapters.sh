@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS INT8_TRAIN WORK: fine-tuning on
 # examples by adapters, as a user meets it. TRAIN, CONVERT and SAMPLE are compiled for the model called tiny, the tuned
-# ones for the same with adapters of rank 4 and packed examples, INT8_TRAIN with these on a base in 8 bits. tests/parity/compare_fine_tuning.py has transformers on the other
-# side.
+# ones for the same with adapters of rank 4 and packed examples, INT8_TRAIN with these on a base in 8 bits.
+# tests/parity/compare_fine_tuning.py has transformers on the other side.
 set -euo pipefail
 [[ $# -eq 9 ]] || { echo "usage: $0: see above" >&2; exit 2; }
 train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 int8_train=$8 work=$9
