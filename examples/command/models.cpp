@@ -177,6 +177,7 @@ trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, 
   names.insert(names.begin(), "architecture");
   names.insert(names.end(), {"batch", "precision", "optimizer", "device"});
   if (line.o.lora > 0) names.insert(names.end() - 1, "lora");
+  if (line.o.base != "stored") names.insert(names.end() - 1, "base");
   trainer_build all(project, "GPT_", line.flags, names);
   if (gpt::holds_examples(line.o.files.data)) {
     all.folder += "-examples";

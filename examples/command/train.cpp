@@ -44,7 +44,7 @@ std::string config_of_resumed(int argc, char** argv) {
   if (!is_there(config) && is_there(fs::path(run) / "flags"))
     fail("a run of an earlier version, which had a file 'flags' in place of 'config'; this version cannot resume it");
   if (!is_there(config)) fail("no run of gradus train: it has no file 'config'");
-  std::vector<std::string> fixed{"model", "architecture", "batch", "precision", "optimizer", "lora"};
+  std::vector<std::string> fixed{"model", "architecture", "batch", "precision", "optimizer", "lora", "base"};
   for (const llama::size_row& row : llama::size_rows) fixed.emplace_back(row.flag);
   for (const std::string& name : fixed)
     if (is_given(argc, argv, "--" + name))

@@ -42,9 +42,9 @@ template <class X, auto C>
 using model_of = typename architecture<std::remove_cvref_t<decltype(C)>>::template model<X, C>;
 
 /// Where a model's parameters are, and their precision: gradus::on<D, P>; with a rank, they are frozen and its linear
-/// layers may have adapters.
-template <class D, class P, gr::index_t Rank>
-using placed = std::conditional_t<Rank == 0, gr::on<D, P>, gr::nn::adapted<D, P, Rank>>;
+/// layers may have adapters, on matrices that are stored as Base says.
+template <class D, class P, gr::index_t Rank, gr::nn::base_storage Base = gr::nn::base_storage::stored>
+using placed = std::conditional_t<Rank == 0, gr::on<D, P>, gr::nn::adapted<D, P, Rank, Base>>;
 
 /// The parameters that one token does not use.
 template <class Config>

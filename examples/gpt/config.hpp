@@ -54,6 +54,9 @@
 #ifndef GPT_LORA
 #define GPT_LORA 0
 #endif
+#ifndef GPT_BASE
+#define GPT_BASE stored
+#endif
 #ifndef GPT_PACKED
 #define GPT_PACKED 0
 #endif
@@ -108,8 +111,9 @@ constexpr Config sizes_of_build() {
 }
 inline constexpr auto sizes = sizes_of_build<std::conditional_t<is_gpt2, config, llama::config>>();
 inline constexpr gr::index_t batch_size = GPT_BATCH;
-inline constexpr gr::index_t adapter_rank = GPT_LORA;  ///< 0: all parameters are trained
-inline constexpr bool packed = GPT_PACKED;             ///< whether the data are examples, and batches packed documents
+inline constexpr gr::index_t adapter_rank = GPT_LORA;                 ///< 0: all parameters are trained
+inline constexpr auto base_storage = gr::nn::base_storage::GPT_BASE;  ///< of what adapters are trained on
+inline constexpr bool packed = GPT_PACKED;  ///< whether the data are examples, and batches packed documents
 
 /// The smallest type that holds a token id.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,
@@ -129,11 +133,14 @@ template <class T, class D, class G>
 using optimizer = gr::GPT_OPTIMIZER<T, D, G>;
 inline constexpr const char* optimizer_name = GPT_TEXT(GPT_OPTIMIZER);
 inline constexpr const char* device_name = GPT_TEXT(GPT_DEVICE);
+inline constexpr const char* base_name = GPT_TEXT(GPT_BASE);
 #undef GPT_TEXT
 #undef GPT_TEXT_OF
 
-/// The model on the CPU.
+/// The model on the CPU, as files are read into it.
 using network = model_of<placed<gr::cpu, host_precision, adapter_rank>, sizes>;
+/// The model on the CPU, as it is trained.
+using trained_network = model_of<placed<gr::cpu, host_precision, adapter_rank, base_storage>, sizes>;
 
 /// "4 layers", "1 layer"; "2 batches" with the plural given
 inline std::string counted(gr::index_t n, const std::string& what, const std::string& plural = "") {
@@ -162,7 +169,7 @@ inline std::vector<std::pair<std::string, std::string>> compiled_for() {
                          {"precision", precision_name},
                          {"optimizer", optimizer_name},
                          {"device", device_name}});
-  if (adapter_rank > 0) all.emplace_back("lora", std::to_string(adapter_rank));
+  if (adapter_rank > 0) all.insert(all.end(), {{"lora", std::to_string(adapter_rank)}, {"base", base_name}});
   return all;
 }
 

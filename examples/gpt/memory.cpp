@@ -16,7 +16,8 @@ namespace gpt {
 namespace {
 
 using gr::bad_flag;
-using planned = training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank, packed>;
+using planned =
+    training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank, packed, base_storage>;
 
 gr::region_schedule regions_for(const std::string& checkpoint, const gr::training_options& step) {
   if (checkpoint == "none") return {};

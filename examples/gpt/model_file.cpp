@@ -86,7 +86,8 @@ gr::text_tokenizer read_text_tokenizer(const std::string& file) {
   return file.empty() ? gr::text_tokenizer() : gr::text_tokenizer(read_model_tokenizer(file));
 }
 
-void print_samples(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
+template <class Net>
+void print_samples(const Net& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
                    const std::function<bool()>& stop) {
   gr::token_window window(net, ctx);
   const gr::generation how{.seed = wanted.seed};
@@ -113,6 +114,8 @@ void print_samples(const network& net, gr::context<gr::cpu>& ctx, const std::str
   for (const std::string& prompt : wanted.prompts.empty() ? std::vector<std::string>(1) : wanted.prompts)
     show(prompt, [&](const auto& print) { gr::generate(window, words, prompt, wanted.count, how, print); });
 }
+template void print_samples(const trained_network&, gr::context<gr::cpu>&, const std::string&, const samples&,
+                            const std::function<bool()>&);
 
 void print_samples(const fs::path& model, const samples& wanted, const std::function<bool()>& stop) {
   gr::stream stream;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,7 +72,7 @@ void load_network(network& net, gr::context<gr::cpu>& ctx, const std::filesystem
                   const std::filesystem::path& base = {});
 
 /// Gives another model of this program's sizes the values, settings and, if there are any, the adapters of `from`,
-/// whose memory it shares on the CPU.
+/// whose memory it shares on the CPU, unless it has weights in 8 bits: these are rounded, and it has its own memory.
 template <class Net>
 void take_values(const network& from, Net& to, gr::context<typename Net::device>& ctx) {
   bool adapters = false;
@@ -81,21 +82,29 @@ void take_values(const network& from, Net& to, gr::context<typename Net::device>
         to, [&](std::string_view other) { return other == name; }, slot->settings);
     adapters = true;
   });
-  std::vector<gr::buffer<gr::cpu>> values;
-  gr::visit_params(from, [&](const auto& p) { values.push_back(p.storage()); });
-  std::size_t next = 0;
-  gr::visit_params(to, [&]<class P>(P& p) {
+  std::map<std::string, gr::buffer<gr::cpu>, std::less<>> values;
+  gr::for_each_param(from, [&](std::string_view name, const auto& p) { values.emplace(name, p.storage()); });
+  bool quantizes = false;
+  gr::nn::for_each_quantized(to, [&]<class W>(std::string_view name, W& weight) {
+    using T = typename W::tensor_type::value_type;
+    const auto* const all = static_cast<const T*>(values.find(name)->second.data());
+    weight.set(gr::from_host<T, typename W::shape>(ctx, all, gr::category::temporary));
+    quantizes = true;
+  });
+  gr::for_each_param(to, [&]<class P>(std::string_view name, P& p) {
     using T = typename P::value_type;
     if (adapter_rank > 0 && P::trains && !adapters) return;  // it keeps its own
-    const gr::buffer<gr::cpu> all = values[next++];
-    if constexpr (Net::device::host_addressable) p.set_storage(all);
-    else p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(all.data()), gr::category::parameter));
+    const gr::buffer<gr::cpu>& all = values.find(name)->second;
+    if constexpr (Net::device::host_addressable)
+      if (!quantizes) return p.set_storage(all);
+    p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(all.data()), gr::category::parameter));
   });
   std::vector<std::vector<float>> states;
   gr::visit_states(from, [&](const auto& s) { states.push_back(gr::to_host(s.value())); });
-  next = 0;
+  std::size_t next = 0;
   gr::visit_states(to, [&]<class S>(S& s) {
-    s.set(gr::from_host<float, typename S::shape>(ctx, states[next++].data(), gr::category::parameter));
+    if constexpr (!S::is_constant)
+      s.set(gr::from_host<float, typename S::shape>(ctx, states[next++].data(), gr::category::parameter));
   });
   gr::run_metadata settings;
   add_settings(from, settings);
@@ -138,8 +147,9 @@ struct samples {
   std::vector<std::string> prompts;              ///< what they begin with; empty: one, which begins with nothing
   const gr::chat_format* chat_format = nullptr;  ///< of models that write chats, which answer the prompts
 };
-/// Prints what the model writes, until `stop`.
-void print_samples(const network& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
+/// Prints what the model writes, until `stop`. For the model as it is trained.
+template <class Net>
+void print_samples(const Net& net, gr::context<gr::cpu>& ctx, const std::string& tokenizer, const samples& wanted,
                    const std::function<bool()>& stop);
 /// Prints what the model in a file writes, until `stop`; runs on the CPU.
 void print_samples(const std::filesystem::path& model, const samples& wanted, const std::function<bool()>& stop);

@@ -156,6 +156,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
              "train adapters of this rank (LoRA) in place of the weights of --init, which stay as they are, in the "
              "precision of products")
            .without_default(),
+       choice(
+           "base", o.base, {"stored", "int8"},
+           "how --lora keeps the matrices of linear layers: in the precision of products, or in 8 bits, with a scale "
+           "for 64 values"),
        named("lora-on", o.lora_on, "all, or names of linear layers with commas between",
              "linear layers that get adapters: all, or their names, here or in Hugging Face's models, such as "
              "q_proj,v_proj"),
@@ -284,7 +288,8 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   if (o.lora > 0 && o.init.empty() && !flags.given("resume"))
     throw bad_flag("--lora trains adapters of a model: name it with --init");
   // A run's config has all flags, so it is their values that count.
-  const std::pair<const char*, bool> of_adapters[] = {{"lora-on", o.lora_on != "all"},
+  const std::pair<const char*, bool> of_adapters[] = {{"base", o.base != "stored"},
+                                                      {"lora-on", o.lora_on != "all"},
                                                       {"lora-alpha", o.lora_alpha != 0},
                                                       {"lora-dropout", o.lora_dropout != 0},
                                                       {"rslora", o.rslora}};

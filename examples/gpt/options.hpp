@@ -28,8 +28,9 @@ struct options {
   std::string model, architecture, precision = "fp32", optimizer = "adamw", device = "cpu";
   int layers = 0, heads = 0, width = 0, context = 0, vocabulary = 0, batch = 0;
   int experts = 0, experts_per_token = 0, kv_heads = 0, hidden = 0, head_size = 0;
-  std::string tied, biases;  ///< "0" or "1", and "2"; of a llama
-  int lora = 0;              ///< rank of adapters; 0: all parameters are trained
+  std::string tied, biases;     ///< "0" or "1", and "2"; of a llama
+  int lora = 0;                 ///< rank of adapters; 0: all parameters are trained
+  std::string base = "stored";  ///< how adapters have the matrices below them
   std::string lora_on = "all";
   double lora_alpha = 0;  ///< 0: twice the rank
   double lora_dropout = 0;

@@ -106,8 +106,9 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
   if (!run.resumed()) run.log(start_of_log(o, plan, machine_flops, machine));
   const auto millions = [](std::size_t n) { return static_cast<double>(n) / 1e6; };
   run.line(line("%s, %.2fM parameters", describe_model().c_str(), millions(parameters())) +
-           (o.lora > 0 ? line(", and %.2fM in adapters of rank %d, which are trained",
-                              millions(trained_parameters(step_of(o))), o.lora)
+           (o.lora > 0 ? line(", and %.2fM in adapters of rank %d, which are trained%s",
+                              millions(trained_parameters(step_of(o))), o.lora,
+                              o.base == "int8" ? ", on a base in 8 bits" : "")
                        : ""));
   const auto batches = static_cast<std::size_t>(o.accumulate), tokens = batch_size * batches * sizes.context;
   const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";

@@ -140,14 +140,14 @@ template <class Net>
 void print_samples_of(const Net& net, gr::run& run, const samples& wanted, memory& m,
                       const std::function<bool()>& stop) {
   const std::string tokenizer = tokenizer_beside(run.folder() / "model.safetensors");
-  if constexpr (std::is_same_v<Net, network>) {
+  if constexpr (std::is_same_v<Net, trained_network>) {
     print_samples(net, m.pooled, tokenizer, wanted, stop);
   } else {
     gr::stream host_stream;
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context<gr::cpu> host{host_stream, pool};
-    network on_host;
+    trained_network on_host;
     gr::nn::for_each_adapter_slot(net, [&](std::string_view name, const auto& slot) {
       if (slot)
         gr::nn::add_adapters(

@@ -34,7 +34,7 @@ class starting_model {
   template <class Net, class After>
   void load(Net& net, gr::context<typename Net::device>& ctx, const After& after) {
     if (source_.empty()) return;
-    if constexpr (Net::device::host_addressable) {
+    if constexpr (std::is_same_v<Net, network>) {
       load_whole(net, ctx, source_, after);
       note(net);
     } else {

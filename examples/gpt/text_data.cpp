@@ -22,6 +22,7 @@ gr::run_metadata identity_of(const options& o, const run_data& data) {
   metadata.set("data", std::string_view(data.identity()));
   if (o.lora > 0) {
     metadata.set("lora", o.lora);
+    if (o.base != "stored") metadata.set("base_storage", std::string_view(o.base));
     metadata.set("lora_on", std::string_view(o.lora_on));
     metadata.set("lora_alpha", o.lora_alpha);
     metadata.set("lora_dropout", o.lora_dropout);

@@ -28,7 +28,7 @@ namespace {
 
 namespace gr = gradus;
 using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer,
-                              gpt::adapter_rank, gpt::packed>;
+                              gpt::adapter_rank, gpt::packed, gpt::base_storage>;
 
 std::atomic<long long> interrupted_at = 0;
 

@@ -23,10 +23,12 @@ namespace gpt {
 /// @tparam P     precision policy
 /// @tparam Rank  of adapters, which are trained in place of the parameters; 0: there are none
 /// @tparam Packed whether batches are packed documents, of Batch times the context positions together
+/// @tparam Base  how the matrices are stored that adapters are trained on
 template <class D, auto C, gr::index_t Batch, class Token = std::uint8_t, class P = gr::fp32,
-          template <class, class, class> class Optimizer = gr::adamw, gr::index_t Rank = 0, bool Packed = false>
-class training : public gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer> {
-  using base = gr::model_training<model_of<placed<D, P, Rank>, C>, D, P, Optimizer>;
+          template <class, class, class> class Optimizer = gr::adamw, gr::index_t Rank = 0, bool Packed = false,
+          gr::nn::base_storage Base = gr::nn::base_storage::stored>
+class training : public gr::model_training<model_of<placed<D, P, Rank, Base>, C>, D, P, Optimizer> {
+  using base = gr::model_training<model_of<placed<D, P, Rank, Base>, C>, D, P, Optimizer>;
   using micro_batch = std::conditional_t<Packed, documents_on_device<D, Batch * C.context>,
                                          windows_on_device<D, Token, Batch, C.context>>;
 

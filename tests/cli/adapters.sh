@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS WORK: fine-tuning on examples by
-# adapters, as a user meets it. TRAIN, CONVERT and SAMPLE are compiled for the model called tiny, the tuned ones for the
-# same with adapters of rank 4 and packed examples. tests/parity/compare_fine_tuning.py has transformers on the other
-# side.
+# adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS INT8_TRAIN WORK: fine-tuning on
+# examples by adapters, as a user meets it. TRAIN, CONVERT and SAMPLE are compiled for the model called tiny, the tuned
+# ones for the same with adapters of rank 4 and packed examples, INT8_TRAIN with these on a base in 8 bits.
+# tests/parity/compare_fine_tuning.py has transformers on the other side.
 set -euo pipefail
-[[ $# -eq 8 ]] || { echo "usage: $0: see above" >&2; exit 2; }
-train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 work=$8
+[[ $# -eq 9 ]] || { echo "usage: $0: see above" >&2; exit 2; }
+train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 int8_train=$8 work=$9
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -58,6 +58,20 @@ succeeds "$convert" merged --out again.safetensors
 succeeds "$sample" again.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
 cmp -s out wanted || wrong "the model merged with PEFT's adapters writes another text"
 
+# On a base in 8 bits adapters are trained alike, resumed to the same bits, and used with the model as it was.
+int8=("$int8_train" "${tune[@]:1:${#tune[@]}-3}" --base int8)
+succeeds "${int8[@]}" --steps 40 --sample 20 --sample-every 20 --out tuned8
+has out 'which are trained, on a base in 8 bits'
+last_loss() { grep -o '"validation_loss":[0-9.]*' "$1/log.jsonl" | tail -1 | cut -d: -f2; }
+awk -v a="$(last_loss tuned)" -v b="$(last_loss tuned8)" 'BEGIN { exit !(a > 0 && b > 0 && (a - b) ^ 2 < 0.05 ^ 2) }' ||
+  wrong "the losses are $(last_loss tuned) and, on a base in 8 bits, $(last_loss tuned8)"
+succeeds "${int8[@]}" --steps 20 --sample 0 --out halves8
+succeeds "$int8_train" --config halves8/config --resume halves8 --steps 40
+cmp -s halves8/model.safetensors tuned8/model.safetensors || wrong "a run on a base in 8 bits was resumed to other bits"
+[[ $(stat -c %s tuned8/model.safetensors) -lt 200000 ]] || wrong "a run on a base in 8 bits has more than its adapters"
+succeeds "$tuned_sample" tuned8/model.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
+cmp -s out wanted || wrong "adapters of a base in 8 bits write another text"
+
 # A conversation, of two messages.
 printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetensors --chat --temperature 0 >talk
 [[ $(cat talk) == $'yes yes\nyes yes' ]] || wrong "a conversation is '$(cat talk)'"
@@ -94,6 +108,9 @@ refuses 1 'its adapters belong to what .*theirs.* was; it holds another model no
 rm -r theirs && mv moved theirs
 # Before anything is compiled:
 refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
+refuses 2 '--base is for --lora RANK' "$gradus" train --init theirs --base int8 --data text
+refuses 2 '--base must be stored, which this program was compiled for' "${tune[@]}" --base int8 --out none
+refuses 2 '--base must be stored' "$tuned_train" --config halves8/config --resume halves8 --steps 50
 refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text
 refuses 2 'broken.jsonl, line 1: is not JSON' "$gradus" train --init theirs --lora 4 --data broken.jsonl
 refuses 2 '--lora 900: is a rank below the width' "$gradus" train --init theirs --lora 900 --data chats.jsonl

@@ -21,7 +21,7 @@ namespace {
 
 template <gr::index_t Batch>
 using planned = gpt::training<gpt::planned_device, gpt::sizes, Batch, gpt::token, gpt::precision, gpt::optimizer,
-                              gpt::adapter_rank, gpt::packed>;
+                              gpt::adapter_rank, gpt::packed, gpt::base_storage>;
 
 /// What a run asks for, with adapters, if there are any, of all layers.
 gr::training_options options_of(int accumulate) {

@@ -337,8 +337,8 @@ template <class Model, class F>
 void for_each_trained(Model& model, const F& f) {
   detail::for_each<detail::trained_only>(model, f);
 }
-/// Calls f(name, tensor) for every parameter that a training may change, and every state
-/// but constants: what checkpoints hold.
+/// Calls f(name, tensor) for every parameter that a training may change, and every state but constants:
+/// what checkpoints hold.
 template <class Model, class F>
 void for_each_trained_tensor(Model& model, const F& f) {
   detail::for_each<detail::trained_and_states>(model, f);
