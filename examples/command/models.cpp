@@ -183,6 +183,10 @@ trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, 
     all.folder += "-examples";
     all.definitions.emplace_back("GPT_PACKED", "1");
   }
+  if (line.o.dpo > 0) {
+    all.folder += "-preferences";
+    all.definitions.emplace_back("GPT_PREFERENCES", "1");
+  }
   all.definitions.emplace_back("GRADUS_MPI", job.ranks > 0 ? "ON" : "OFF");
   if (job.ranks > 0) {
     all.folder += "-mpi";

@@ -207,7 +207,7 @@ int train(int argc, char** argv, const surroundings& here) {
                        "; merge them first: scripts/gradus.sh convert ... --merge");
     take_sizes(line, file, "--init");
     take_vocabulary(line, true);
-    line.flags.set_defaults("batch=8 sample=300");
+    line.flags.set_defaults(o.dpo > 0 ? "batch=1 sample=300" : "batch=8 sample=300");
   } else {
     line.flags.set_defaults("model=tiny");
     if (o.model.starts_with("llama") && o.architecture == "gpt2")

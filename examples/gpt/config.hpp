@@ -57,6 +57,9 @@
 #ifndef GPT_BASE
 #define GPT_BASE stored
 #endif
+#ifndef GPT_PREFERENCES
+#define GPT_PREFERENCES 0
+#endif
 #ifndef GPT_PACKED
 #define GPT_PACKED 0
 #endif
@@ -113,7 +116,8 @@ inline constexpr auto sizes = sizes_of_build<std::conditional_t<is_gpt2, config,
 inline constexpr gr::index_t batch_size = GPT_BATCH;
 inline constexpr gr::index_t adapter_rank = GPT_LORA;                 ///< 0: all parameters are trained
 inline constexpr auto base_storage = gr::nn::base_storage::GPT_BASE;  ///< of what adapters are trained on
-inline constexpr bool packed = GPT_PACKED;  ///< whether the data are examples, and batches packed documents
+inline constexpr bool packed = GPT_PACKED;            ///< whether the data are examples, and batches packed documents
+inline constexpr bool preferences = GPT_PREFERENCES;  ///< whether these are pairs, one a batch
 
 /// The smallest type that holds a token id.
 using token = std::conditional_t<(sizes.vocabulary <= 256), std::uint8_t,

@@ -17,9 +17,12 @@ std::size_t positions_of(const std::vector<gr::token_example>& examples) {
   for (const gr::token_example& e : examples) n += e.positions();
   return n;
 }
-std::vector<std::size_t> lengths_of(const std::vector<gr::token_example>& examples) {
+std::size_t positions_of(const gr::token_examples& of) { return positions_of(of.examples) + positions_of(of.rejected); }
+// A pair fills a batch.
+std::vector<std::size_t> lengths_of(const gr::token_examples& of) {
   std::vector<std::size_t> lengths;
-  for (const gr::token_example& e : examples) lengths.push_back(e.positions());
+  for (const gr::token_example& e : of.examples)
+    lengths.push_back(preferences ? example_data::most_positions : e.positions());
   return lengths;
 }
 gr::packed_batch row_of(const std::vector<gr::token_example>& examples, std::span<const std::size_t> documents) {
@@ -27,13 +30,32 @@ gr::packed_batch row_of(const std::vector<gr::token_example>& examples, std::spa
   for (const std::size_t d : documents) n += examples[d].positions();
   return gr::pack_batch(examples, documents, n);
 }
-std::uint32_t checksum_of(const std::vector<gr::token_example>& examples) {
+template <class Batch>
+Batch batch_of(const gr::token_examples& of, std::span<const std::size_t> documents) {
+  if constexpr (std::is_same_v<Batch, preference<gr::packed_batch>>)
+    return {row_of(of.examples, documents), row_of(of.rejected, documents)};
+  else return row_of(of.examples, documents);
+}
+std::uint32_t checksum_of(const gr::token_examples& of) {
   gr::crc32c sum;
-  for (const gr::token_example& e : examples) {
-    sum.add(std::as_bytes(std::span(e.tokens)));
-    sum.add(std::as_bytes(std::span(e.is_target)));
-  }
+  for (const auto* examples : {&of.examples, &of.rejected})
+    for (const gr::token_example& e : *examples) {
+      sum.add(std::as_bytes(std::span(e.tokens)));
+      sum.add(std::as_bytes(std::span(e.is_target)));
+    }
   return sum.value();
+}
+// The last `count` examples, which `of` loses.
+gr::token_examples split_off(gr::token_examples& of, std::size_t count) {
+  gr::token_examples last;
+  for (auto part : {&gr::token_examples::examples, &gr::token_examples::rejected}) {
+    auto& from = of.*part;
+    if (from.empty()) continue;
+    const auto first = from.end() - static_cast<std::ptrdiff_t>(count);
+    (last.*part).assign(first, from.end());
+    from.erase(first, from.end());
+  }
+  return last;
 }
 
 }  // namespace
@@ -46,39 +68,40 @@ example_data::example_data(const options& o, std::optional<gr::tokenizer> tokeni
   const auto read = [&](const std::vector<std::string>& files) {
     const std::vector<std::filesystem::path> paths(files.begin(), files.end());
     gr::token_examples found = gr::read_token_examples(paths, encoder, sizes.context + 1, longer);
-    if (!found.rejected.empty())
-      throw gr::error(files.front() + ": has preferences (chosen, rejected), which are not trained on");
     if (found.examples.empty()) throw gr::error(files.front() + ": has no example with something to learn");
-    for (const gr::token_example& e : found.examples)
-      for (const std::int32_t id : e.tokens)
-        if (static_cast<gr::index_t>(id) >= sizes.vocabulary)
-          throw gr::error(files.front() + ": has the token " + std::to_string(id) + ", and the model's vocabulary is " +
-                          std::to_string(sizes.vocabulary));
+    if (found.rejected.empty() == preferences)
+      throw gr::bad_flag(preferences
+                             ? "--dpo: " + files.front() + ": has no preferences (chosen, rejected)"
+                             : files.front() + ": has preferences (chosen, rejected); train on them by --dpo 0.1");
+    for (const auto* examples : {&found.examples, &found.rejected})
+      for (const gr::token_example& e : *examples)
+        for (const std::int32_t id : e.tokens)
+          if (static_cast<gr::index_t>(id) >= sizes.vocabulary)
+            throw gr::error(files.front() + ": has the token " + std::to_string(id) +
+                            ", and the model's vocabulary is " + std::to_string(sizes.vocabulary));
     return found;
   };
   train_ = read(o.files.data);
-  auto& all = train_.examples;
+  const auto& all = train_.examples;
   if (!o.files.validation_data.empty()) {
     validation_ = read(o.files.validation_data);
   } else {
     const auto share = static_cast<std::size_t>(std::ceil(o.files.validation_share * static_cast<double>(all.size())));
     if (all.size() < 2)
       throw gr::error(o.files.data.front() + ": one example is too few, because some are for validation");
-    const auto from = all.end() - static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(share, 1, all.size() - 1));
-    validation_.examples.assign(from, all.end());
-    all.erase(from, all.end());
+    validation_ = split_off(train_, std::clamp<std::size_t>(share, 1, all.size() - 1));
   }
-  rows_.emplace(lengths_of(all), most_positions, o.seed);
+  rows_.emplace(lengths_of(train_), most_positions, o.seed);
   rows_of_shares_ = rows_;
-  epoch_rows_ = gr::pack_documents(lengths_of(all), most_positions, o.seed, 0).size();
-  validation_rows_ = gr::pack_documents(lengths_of(validation_.examples), most_positions, 0, 0);
+  epoch_rows_ = gr::pack_documents(lengths_of(train_), most_positions, o.seed, 0).size();
+  validation_rows_ = gr::pack_documents(lengths_of(validation_), most_positions, 0, 0);
   identity_ = std::to_string(all.size()) + " + " + std::to_string(validation_.examples.size()) + " examples, CRC-32C " +
-              std::to_string(checksum_of(all)) + " + " + std::to_string(checksum_of(validation_.examples));
+              std::to_string(checksum_of(train_)) + " + " + std::to_string(checksum_of(validation_));
 }
 
 std::string example_data::size_text() const {
-  std::string text = counted(train_.examples.size(), "example") + " of " +
-                     std::to_string(positions_of(train_.examples)) + " tokens, and " +
+  std::string text = counted(train_.examples.size(), preferences ? "preference" : "example") + " of " +
+                     std::to_string(positions_of(train_)) + " tokens, and " +
                      std::to_string(validation_.examples.size()) + " for validation";
   const auto note = [&](std::size_t n, const char* what) {
     if (n > 0) text += "; " + std::to_string(n) + what;
@@ -90,7 +113,7 @@ std::string example_data::size_text() const {
 }
 
 double example_data::positions_a_batch() const {
-  return static_cast<double>(positions_of(train_.examples)) / static_cast<double>(epoch_rows_);
+  return static_cast<double>(positions_of(train_)) / static_cast<double>(epoch_rows_);
 }
 
 std::vector<std::size_t> example_data::documents_of(std::optional<gr::pack_sequence>& rows,
@@ -99,10 +122,11 @@ std::vector<std::size_t> example_data::documents_of(std::optional<gr::pack_seque
   const auto row = (*rows)[number];
   return {row.begin(), row.end()};
 }
-gr::packed_batch example_data::batch(const options&, std::uint64_t number) const {
-  return row_of(train_.examples, documents_of(rows_, number));
+example_batch example_data::batch(const options&, std::uint64_t number) const {
+  return batch_of<example_batch>(train_, documents_of(rows_, number));
 }
 double example_data::share(std::uint64_t number) const {
+  if (preferences) return 1;
   std::size_t targets = 0;
   for (const std::size_t d : documents_of(rows_of_shares_, number)) targets += train_.examples[d].targets();
   return static_cast<double>(targets) / static_cast<double>(most_positions);
@@ -111,8 +135,8 @@ double example_data::share(std::uint64_t number) const {
 std::size_t example_data::validation_batches(std::size_t tokens) const {
   return std::min(validation_rows_.size(), (tokens + most_positions - 1) / most_positions);
 }
-gr::packed_batch example_data::validation_batch(std::size_t part, std::size_t of) const {
-  return row_of(validation_.examples, validation_rows_[part * validation_rows_.size() / of]);
+example_batch example_data::validation_batch(std::size_t part, std::size_t of) const {
+  return batch_of<example_batch>(validation_, validation_rows_[part * validation_rows_.size() / of]);
 }
 
 }  // namespace gpt

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,10 +17,15 @@
 
 #include "config.hpp"
 #include "options.hpp"
+#include "preferences.hpp"
 
 namespace gpt {
 
-/// The run's examples. A micro-batch is a row of whole documents, of batch times context positions at most.
+/// A micro-batch: a row of whole documents, of batch times context positions at most; or of preferences a pair, each a
+/// document of context positions at most.
+using example_batch = std::conditional_t<preferences, preference<gr::packed_batch>, gr::packed_batch>;
+
+/// The run's examples.
 class example_data {
  public:
   static constexpr std::size_t most_positions = batch_size * sizes.context;
@@ -40,15 +46,16 @@ class example_data {
   double positions_a_batch() const;
 
   /// Micro-batch `number` of the run; any thread may make it.
-  gr::packed_batch batch(const options& o, std::uint64_t number) const;
+  example_batch batch(const options& o, std::uint64_t number) const;
   /// The share of a micro-batch's positions that predict something, of the most that there may be.
   double share(std::uint64_t number) const;
   static double share_of(const gr::packed_batch& batch) {
     return static_cast<double>(batch.predicted) / static_cast<double>(most_positions);
   }
+  static constexpr double share_of(const preference<gr::packed_batch>&) { return 1; }
   /// The number of batches that hold about `tokens` validation tokens, or all if there are fewer.
   std::size_t validation_batches(std::size_t tokens) const;
-  gr::packed_batch validation_batch(std::size_t part, std::size_t of) const;
+  example_batch validation_batch(std::size_t part, std::size_t of) const;
   /// 1 for bytes; otherwise unknown, 0.
   double bytes_a_token(std::size_t) const { return bytes() ? 1 : 0; }
 

@@ -9,15 +9,14 @@
 #include <gradus/run/program.hpp>
 
 #include "model_file.hpp"
-#include "training.hpp"
+#include "trainer.hpp"
 
 namespace gpt {
 
 namespace {
 
 using gr::bad_flag;
-using planned =
-    training<planned_device, sizes, batch_size, token, precision, optimizer, adapter_rank, packed, base_storage>;
+using planned = trainer_on<planned_device>;
 
 gr::region_schedule regions_for(const std::string& checkpoint, const gr::training_options& step) {
   if (checkpoint == "none") return {};

@@ -55,6 +55,7 @@ class documents_on_device {
   /// Submits the copy of a gradus::packed_batch.
   constexpr void load(const auto& batch) {
     n_ = batch.tokens.size();
+    predicted_ = static_cast<double>(batch.predicted);
     const auto numbers = numbers_.values();
     gr::index_t at = 0;
     const auto copy = [&](const auto& values, auto& to) {
@@ -70,6 +71,14 @@ class documents_on_device {
   }
   constexpr auto inputs() const { return part(inputs_); }
   constexpr auto targets() const { return part(targets_); }
+  /// A copy of the inputs in another context, where what is computed from it is then allocated.
+  constexpr auto inputs_in(gr::context<D>& ctx) const {
+    gr::tensor<std::int32_t, ids, D> copy(ctx, n_, gr::category::temporary);
+    if constexpr (D::computes) gr::device_access<D>::copy(ctx, copy.data(), inputs_.data(), n_ * sizeof(std::int32_t));
+    return copy;
+  }
+  /// Positions that predict something.
+  constexpr double predicted() const { return predicted_; }
   constexpr packed_rows rows() const { return {part(spans_), part(positions_)}; }
 
  private:
@@ -84,6 +93,7 @@ class documents_on_device {
   gr::tensor<std::int32_t, ids, D> positions_;
   gr::staging_buffer<std::int32_t, D> numbers_;
   gr::index_t n_ = N;
+  double predicted_ = N;
 };
 
 }  // namespace gpt

@@ -167,6 +167,10 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .without_default(),
        below_1("lora-dropout", o.lora_dropout, "share of what an adapter reads that is dropped in training"),
        on_off("rslora", o.rslora, "adapters are multiplied by alpha / sqrt(rank) instead"),
+       positive("dpo", o.dpo,
+                "train on preferences, by direct preference optimization with this beta, such as 0.1; the reference is "
+                "the model without its adapters")
+           .without_default(),
        named("resume", o.resume, "the folder of a run",
              "run folder to resume from its last checkpoint; the other flags must be those of the run "
              "(scripts/train.sh --resume reads them from its folder)")
@@ -292,7 +296,8 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
                                                       {"lora-on", o.lora_on != "all"},
                                                       {"lora-alpha", o.lora_alpha != 0},
                                                       {"lora-dropout", o.lora_dropout != 0},
-                                                      {"rslora", o.rslora}};
+                                                      {"rslora", o.rslora},
+                                                      {"dpo", o.dpo != 0}};
   for (const auto& [name, set] : of_adapters)
     if (o.lora == 0 && set) throw bad_flag(std::string("--") + name + " is for --lora RANK");
   const bool examples = holds_examples(o.files.data);
@@ -311,6 +316,12 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   for (const auto& [name, set] : of_examples)
     if (!examples && set && !o.files.data.empty())
       throw bad_flag(std::string("--") + name + " is for examples (*.jsonl, *.csv, *.tsv, folders of texts)");
+  if (o.dpo > 0 && !examples && !o.files.data.empty())
+    throw bad_flag("--dpo is for examples with a chosen and a rejected answer (*.jsonl)");
+  if (o.dpo > 0 && (o.batch > 1 || o.batch_tokens > 0))
+    throw bad_flag(std::string(o.batch > 1 ? "--batch" : "--batch-tokens") +
+                   ": with --dpo a batch is one pair of answers; leave it out, --accumulate says how many pairs an "
+                   "update has");
   if (examples && o.order != "random")
     throw bad_flag("--order is for texts and shards: examples are shuffled, each once an epoch");
   if (examples && o.graph) throw bad_flag("--graph: batches of examples differ in length, and a graph's do not");
@@ -340,7 +351,8 @@ void command_line::finish(double usual_rate) {
                "at most " + std::to_string(most_batches * batch * context) + " with this batch", o.batch_tokens);
     o.accumulate = static_cast<int>(batches);
   }
-  if (o.lr == 0) o.lr = o.lora > 0 ? usual_rate / 5 : flags.given("init") ? usual_rate / 10 : usual_rate;
+  const double part = o.dpo > 0 ? 20 : o.lora > 0 ? 5 : flags.given("init") ? 10 : 1;
+  if (o.lr == 0) o.lr = usual_rate / part;
   if (o.lora_alpha == 0) o.lora_alpha = 2.0 * o.lora;
   if (o.steps == 0 && o.minutes == 0) o.steps = 1000;
   o.config = flags.config();

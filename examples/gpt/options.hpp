@@ -33,6 +33,7 @@ struct options {
   std::string base = "stored";  ///< how adapters have the matrices below them
   std::string lora_on = "all";
   double lora_alpha = 0;  ///< 0: twice the rank
+  double dpo = 0;         ///< beta of preferences; 0: the data are none
   double lora_dropout = 0;
   bool rslora = false;
   int gpu = 0;

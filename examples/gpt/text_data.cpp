@@ -26,6 +26,7 @@ gr::run_metadata identity_of(const options& o, const run_data& data) {
     metadata.set("lora_on", std::string_view(o.lora_on));
     metadata.set("lora_alpha", o.lora_alpha);
     metadata.set("lora_dropout", o.lora_dropout);
+    if (o.dpo > 0) metadata.set("dpo", o.dpo);
     metadata.set("rslora", static_cast<int>(o.rslora));
   }
   return metadata;

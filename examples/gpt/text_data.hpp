@@ -101,13 +101,15 @@ std::optional<gr::validation> validate(Trainer& t, Memory& memory, run_data& dat
   memory.use(evaluation_plan);
   const auto loss = run.mean(batches, [&](std::size_t i) {
     const auto batch = data.validation_batch(i, batches);
-    const double share = run_data::share_of(batch);
-    return std::array{static_cast<double>(t.evaluate(batch)) * share, share};
+    const double share = run_data::share_of(batch), one = t.evaluate(batch);
+    return std::array{one * share, share, one < std::log(2.0) ? share : 0};
   });
   memory.use(training_plan);
   if (!loss) return std::nullopt;
-  gr::validation found{.loss = loss->front() / loss->back()};
-  if (packed) found.note = line("perplexity %.3f", std::exp(found.loss));
+  const auto& [sum, all, preferred] = *loss;
+  gr::validation found{.loss = sum / all};
+  if (preferences) found.note = line("the better answer is preferred in %.0f %%", 100 * preferred / all);
+  else if (packed) found.note = line("perplexity %.3f", std::exp(found.loss));
   if (const double bytes = data.bytes_a_token(tokens); bytes > 0)
     found.bits_per_byte = found.loss / bytes / std::log(2.0);
   if constexpr (requires { t.net.expert_load(); }) add_load(t.net.expert_load(), found);

@@ -22,13 +22,12 @@
 #include "run_parts.hpp"
 #include "starting_model.hpp"
 #include "text_data.hpp"
-#include "training.hpp"
+#include "trainer.hpp"
 
 namespace {
 
 namespace gr = gradus;
-using trainer = gpt::training<gpt::device, gpt::sizes, gpt::batch_size, gpt::token, gpt::precision, gpt::optimizer,
-                              gpt::adapter_rank, gpt::packed, gpt::base_storage>;
+using trainer = gpt::trainer_on<gpt::device>;
 
 std::atomic<long long> interrupted_at = 0;
 
@@ -72,6 +71,7 @@ void train(const gpt::options& o, gr::team& team) {
   gpt::tune(memory.persistent, o.tune_products);
   const auto ranks = gpt::connect(team, memory.persistent);
   trainer t(memory.persistent, memory.transient, step_of(o, plan.regions, plan.group_order), ranks.get());
+  if constexpr (gpt::preferences) t.beta = o.dpo;
   file.keep_states(t, stream);
   file.keep_results(memory.transient);
   start.load(t.net, memory.persistent, [&](auto& p) { t.take_value(p); });
@@ -142,6 +142,9 @@ int main(int argc, char** argv) {
     const auto o = gpt::read_options(argc, argv, gpt::compiled_for(),
                                      gr::usual_rate<decltype(trainer::optimizer_type::options)>());
     if (!o) return 0;
+    if ((o->dpo > 0) != gpt::preferences)
+      throw gr::bad_flag(std::string("--dpo: this program was compiled ") + (gpt::preferences ? "for" : "without") +
+                         " preferences; scripts/train.sh compiles another");
     gpt::use_gpu(o->gpu);
     if (o->plan) return print_plan(*o);
     return gpt::on_ranks(o->ranks, [&](gr::team& team) {

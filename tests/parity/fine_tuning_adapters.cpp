@@ -12,6 +12,7 @@
 #include "../support/scratch_folder.hpp"
 #include "gpt/tools/peft.hpp"
 #include "gpt/training.hpp"
+#include "small_models.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;
@@ -20,18 +21,7 @@ namespace {
 
 const fs::path data = GRADUS_TEST_DATA;
 
-constexpr llama::config qwen2{.layers = 3,
-                              .heads = 2,
-                              .width = 14,
-                              .context = 18,
-                              .vocabulary = 37,
-                              .kv_heads = 1,
-                              .hidden = 18,
-                              .tied = 1,
-                              .family = llama::family_named("qwen2"),
-                              .head_size = 6,
-                              .biases = 1};
-constexpr gpt::config gpt2{.layers = 2, .heads = 3, .width = 21, .context = 13, .vocabulary = 61};
+using gradus_test::small_gpt2, gradus_test::small_llama;
 
 constexpr gr::index_t texts = 2;
 
@@ -118,11 +108,11 @@ void check(const std::string& name, const fs::path& base) {
 }  // namespace
 
 TEST_CASE("adapters of a Llama are trained as PEFT does, and exchanged with it") {
-  check<qwen2, 3>("llama", "llama_family/qwen2");
+  check<small_llama, 3>("llama", "llama_family/qwen2");
 }
 
 TEST_CASE("adapters of a GPT-2 are trained as PEFT does, with rsLoRA, and exchanged with it") {
-  check<gpt2, 2>("gpt2", "gpt2");
+  check<small_gpt2, 2>("gpt2", "gpt2");
 }
 
 TEST_CASE("adapters of another model, rank or kind are refused in one line") {
@@ -133,14 +123,14 @@ TEST_CASE("adapters of another model, rank or kind are refused in one line") {
     return gradus_test::message_of([&] { gpt::load_adapters(net, at.ctx, folder, Rank); });
   };
   const fs::path llama = data / "fine_tuning" / "llama";
-  CHECK(refusal.operator()<gpt2, 3>(llama) ==
+  CHECK(refusal.operator()<small_gpt2, 3>(llama) ==
         (llama / "adapter_model.safetensors").string() +
             ": 'base_model.model.model.layers.0.mlp.down_proj.lora_A.weight' is no adapter of a linear layer of this "
             "model; it may belong to another one");
-  CHECK(refusal.operator()<qwen2, 4>(llama) ==
+  CHECK(refusal.operator()<small_llama, 4>(llama) ==
         (llama / "adapter_config.json").string() + ": 'r' is 3, and this program was compiled for 4");
   constexpr llama::config wider = [] {
-    llama::config c = qwen2;
+    llama::config c = small_llama;
     c.hidden = 20;
     return c;
   }();
@@ -151,6 +141,6 @@ TEST_CASE("adapters of another model, rank or kind are refused in one line") {
   std::string text = gr::read_text(llama / "adapter_config.json");
   text.replace(text.find("\"use_dora\": false"), 17, "\"use_dora\": true");
   gr::write_file_atomically(scratch.path / "adapter_config.json", text);
-  CHECK(refusal.operator()<qwen2, 3>(scratch.path) ==
+  CHECK(refusal.operator()<small_llama, 3>(scratch.path) ==
         (scratch.path / "adapter_config.json").string() + ": 'use_dora' is true, which this program does not know");
 }

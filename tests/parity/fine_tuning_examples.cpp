@@ -19,6 +19,7 @@
 #include "gpt/tools/huggingface.hpp"
 #include "gpt/training.hpp"
 #include "llama/huggingface.hpp"
+#include "small_models.hpp"
 
 namespace gr = gradus;
 namespace fs = std::filesystem;
@@ -27,18 +28,7 @@ namespace {
 
 const fs::path data = GRADUS_TEST_DATA;
 
-constexpr llama::config qwen2{.layers = 3,
-                              .heads = 2,
-                              .width = 14,
-                              .context = 18,
-                              .vocabulary = 37,
-                              .kv_heads = 1,
-                              .hidden = 18,
-                              .tied = 1,
-                              .family = llama::family_named("qwen2"),
-                              .head_size = 6,
-                              .biases = 1};
-constexpr gpt::config gpt2{.layers = 2, .heads = 3, .width = 21, .context = 13, .vocabulary = 61};
+using gradus_test::small_gpt2, gradus_test::small_llama;
 
 constexpr std::size_t rows = 3;  // a micro-batch holds three documents of the longest size
 
@@ -49,6 +39,16 @@ using training = gpt::training<D, C, rows, std::uint8_t, gr::fp32, gr::adamw, 0,
 struct updates {
   std::vector<std::vector<gr::packed_batch>> all;
   std::vector<float> losses;
+
+  // Updates of four micro-batches, for as many ranks.
+  std::vector<std::vector<gr::packed_batch>> joined() const {
+    std::vector<std::vector<gr::packed_batch>> four;
+    for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+      four.push_back(all[i]);
+      four.back().insert(four.back().end(), all[i + 1].begin(), all[i + 1].end());
+    }
+    return four;
+  }
 
   explicit updates(const std::string& name) {
     gr::safetensors_file file(data / "fine_tuning" / (name + "_examples.safetensors"));
@@ -80,9 +80,11 @@ struct updates {
 
 // Trains on the updates; the losses go to `found`, and the parameters, by name, to `values`.
 template <auto C>
-void train(const std::string& base, const updates& u, gr::training_options o, gr::communicator<gr::cpu>* ranks,
-           std::vector<double>& found, std::map<std::string, std::vector<float>>& values) {
-  o.accumulate = 2;
+void train(const std::string& base, const std::vector<std::vector<gr::packed_batch>>& all, gr::training_options o,
+           gr::communicator<gr::cpu>* ranks, std::vector<double>& found,
+           std::map<std::string, std::vector<float>>& values) {
+  o.accumulate = static_cast<int>(all.front().size());
+  o.leaves = o.accumulate;
   o.clip = 1;
   o.adamw = {.lr = 1e-2, .weight_decay = 0.1};
   gr::stream stream;
@@ -90,8 +92,8 @@ void train(const std::string& base, const updates& u, gr::training_options o, gr
   gr::context<gr::cpu> ctx{stream, heap};
   training<C> t(ctx, ctx, o, ranks);
   load_huggingface(t.net, ctx, data / base, [&](auto& p) { t.take_value(p); });
-  for (const auto& batches : u.all) {
-    for (int n = 0; n < 2; ++n)
+  for (const auto& batches : all) {
+    for (int n = 0; n < o.accumulate; ++n)
       t.set_share(n, static_cast<double>(batches[static_cast<std::size_t>(n)].predicted) / (rows * C.context));
     for (int i = 0; i < o.batches_here(); ++i) {
       t.load(i, batches[static_cast<std::size_t>(t.number_of(i))]);
@@ -105,29 +107,22 @@ void train(const std::string& base, const updates& u, gr::training_options o, gr
   });
 }
 
+// The same bits on one rank and on `count`.
 template <auto C>
-void check(const std::string& name, const std::string& base) {
-  const updates u(name);
+void check_ranks(int count, const std::string& base, const std::vector<std::vector<gr::packed_batch>>& all) {
   std::vector<double> losses;
   std::map<std::string, std::vector<float>> alone;
-  gr::training_options o;
-  o.leaves = 2;
-  train<C>(base, u, o, nullptr, losses, alone);
-  double worst = 0;
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    worst = std::max(worst, std::abs(losses[i] - static_cast<double>(u.losses[i])));
-  CHECK(worst < 1e-4);
-
+  train<C>(base, all, {}, nullptr, losses, alone);
   for (const auto shard : {gr::sharding::nothing, gr::sharding::gradients}) {
     std::mutex checking;
-    gr::run_ranks(2, [&](gr::communicator<gr::cpu>& ranks) {
-      gr::training_options of_rank = o;
-      of_rank.ranks = 2;
+    gr::run_ranks(static_cast<gr::index_t>(count), [&](gr::communicator<gr::cpu>& ranks) {
+      gr::training_options of_rank;
+      of_rank.ranks = count;
       of_rank.rank = static_cast<int>(ranks.rank());
       of_rank.shard = shard;
       std::vector<double> found;
       std::map<std::string, std::vector<float>> values;
-      train<C>(base, u, of_rank, &ranks, found, values);
+      train<C>(base, all, of_rank, &ranks, found, values);
       const std::lock_guard alone_here(checking);
       CHECK(found == losses);
       CHECK(values == alone);
@@ -135,19 +130,35 @@ void check(const std::string& name, const std::string& base) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("a Llama learns the targets of packed examples as transformers does, with the same bits on two ranks") {
-  check<qwen2>("llama", "llama_family/qwen2");
+template <auto C>
+void check(const std::string& name, const std::string& base) {
+  const updates u(name);
+  std::vector<double> losses;
+  std::map<std::string, std::vector<float>> values;
+  train<C>(base, u.all, {}, nullptr, losses, values);
+  double worst = 0;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    worst = std::max(worst, std::abs(losses[i] - static_cast<double>(u.losses[i])));
+  CHECK(worst < 1e-4);
+  check_ranks<C>(2, base, u.all);
+  check_ranks<C>(4, base, u.joined());
 }
 
-TEST_CASE("a GPT-2 learns the targets of packed examples as transformers does, with the same bits on two ranks") {
-  check<gpt2>("gpt2", "gpt2");
+}  // namespace
+
+TEST_CASE(
+    "a Llama learns the targets of packed examples as transformers does, with the same bits on two and four ranks") {
+  check<small_llama>("llama", "llama_family/qwen2");
+}
+
+TEST_CASE(
+    "a GPT-2 learns the targets of packed examples as transformers does, with the same bits on two and four ranks") {
+  check<small_gpt2>("gpt2", "gpt2");
 }
 
 TEST_CASE("a step of fewer tokens has the requests that were planned for the most, to the byte") {
   const gr::training_options o{.accumulate = 2};
-  const gr::step_trace trace = gr::trace_step<training<qwen2, gr::meta>>(o);
+  const gr::step_trace trace = gr::trace_step<training<small_llama, gr::meta>>(o);
   const gr::step_summary plan = gr::summarize(trace);
   gr::stream stream;
   gr::host_resource heap;
@@ -155,7 +166,7 @@ TEST_CASE("a step of fewer tokens has the requests that were planned for the mos
   gr::planned_resource planned(gr::make_plan(trace), heap, stream);
   gr::stats_resource used(planned);
   gr::context<gr::cpu> persistent{stream, kept}, transient{stream, used};
-  training<qwen2> t(persistent, transient, o);
+  training<small_llama> t(persistent, transient, o);
   const updates u("llama");
   for (std::size_t step = 0; step < 3; ++step) {
     used.reset_peak();

@@ -2,19 +2,22 @@
 """Records what fine-tuning by PEFT and transformers makes of small models, for tests/parity/fine_tuning_*.cpp: writes
 tests/data/fine_tuning.
 
-    pip install torch transformers peft
+    pip install torch transformers peft trl datasets
     python3 tests/parity/make_fine_tuning_fixtures.py
 
 The models are those of tests/data/llama_family/qwen2 and tests/data/gpt2. Of adapters of each, a folder in PEFT's
 format has them before they are trained; recorded.safetensors has the batches of 50 steps of AdamW, their losses, and
 the logits of the first batch after them. Of examples, <model>_examples.safetensors has the documents of 20 updates of
 two micro-batches, which of their tokens are targets, and the mean loss of each update's targets; every document is
-computed by itself.
+computed by itself. llama_preferences.safetensors has the pairs of 20 updates of TRL's DPOTrainer on the adapters of the
+Llama, whose second matrices begin as zeros, and their losses.
 """
+import tempfile
+
 import torch
 import transformers
 from fixtures import DATA
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 
@@ -104,7 +107,58 @@ def record_examples(name):
     print(f"examples of {name}: loss {losses[0]:.4f} to {losses[-1]:.4f}")
 
 
+def record_preferences(name, beta=0.3):
+    """Words are t0, t1, ...: TRL has to tokenize. An answer ends with the last token of the vocabulary."""
+    import datasets
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from trl import DPOConfig, DPOTrainer
+    torch.manual_seed(3)
+    base = load(name)
+    model = PeftModel.from_pretrained(base, FOLDER / name, is_trainable=True)
+    for parameter_name, parameter in model.named_parameters():
+        if "lora_B" in parameter_name:
+            torch.nn.init.zeros_(parameter)
+    length, vocabulary = base.config.max_position_embeddings, base.config.vocab_size
+    words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(vocabulary)}, unk_token="t0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    end = f"t{vocabulary - 1}"
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token=end, pad_token=end)
+    pairs, lengths, tokens, targets = [], [], [], []
+    for _ in range(40):
+        prompt = torch.randint(vocabulary - 1, (int(torch.randint(1, 6, ())),))
+        answers = [torch.randint(vocabulary - 1, (int(torch.randint(1, length - 6, ())),)) for _ in range(2)]
+        text = lambda ids: " ".join(f"t{i}" for i in ids.tolist())
+        pairs.append({"prompt": text(prompt), "chosen": " " + text(answers[0]), "rejected": " " + text(answers[1])})
+        for answer in answers:
+            all_tokens = torch.cat([prompt, answer, torch.tensor([vocabulary - 1])])
+            lengths.append(len(all_tokens))
+            tokens.append(all_tokens)
+            targets.append(torch.arange(len(all_tokens)) >= len(prompt))
+    losses = []
+
+    class Recorder(DPOTrainer):
+        def _get_train_sampler(self, *_):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+        def compute_loss(self, *given, **named):
+            loss = super().compute_loss(*given, **named)
+            losses.append((loss[0] if isinstance(loss, tuple) else loss).detach())
+            return loss
+
+    with tempfile.TemporaryDirectory() as work:
+        Recorder(model=model, train_dataset=datasets.Dataset.from_list(pairs), processing_class=words, args=DPOConfig(
+            output_dir=work, beta=beta, per_device_train_batch_size=2, max_steps=20, learning_rate=1e-2,
+            lr_scheduler_type="constant", adam_beta2=0.95, weight_decay=0.1, max_grad_norm=1.0, use_cpu=True,
+            bf16=False, report_to=[], save_strategy="no", gradient_checkpointing=False, max_length=None)).train()
+    save_file({"lengths": torch.tensor(lengths, dtype=torch.int32).view(40, 2),
+               "tokens": torch.cat(tokens).to(torch.int32), "targets": torch.cat(targets).to(torch.int32),
+               "losses": torch.stack(losses), "beta": torch.tensor(beta)},
+              FOLDER / f"{name}_preferences.safetensors", MADE_BY)
+    print(f"preferences of {name}: loss {losses[0]:.4f} to {losses[-1]:.4f}")
+
+
 if __name__ == "__main__":
     for name in MODELS:
         record_adapters(name)
         record_examples(name)
+    record_preferences("llama")

@@ -1,0 +1,17 @@
+#pragma once
+// The training step that the build defines.
+
+#include <type_traits>
+
+#include "config.hpp"
+#include "preferences.hpp"
+#include "training.hpp"
+
+namespace gpt {
+
+template <class D>
+using trainer_on =
+    std::conditional_t<preferences, preference_training<D, sizes, precision, optimizer, adapter_rank, base_storage>,
+                       training<D, sizes, batch_size, token, precision, optimizer, adapter_rank, packed, base_storage>>;
+
+}  // namespace gpt
