@@ -83,7 +83,8 @@ TEST_CASE_TEMPLATE("a product with a weight in 8 bits has the bits of one with i
   same.set(w.values());
   bias.set(drawn<typename P::store, gr::shape<128>>(at.ctx, 6));
   using C = typename P::store;
-  const auto x = drawn<C, gr::shape<3, 17, 96>>(at.ctx, 8), of_y = drawn<C, gr::shape<3, 17, 128>>(at.ctx, 9);
+  const auto x = drawn<C, gr::shape<3, 17, 96>>(at.ctx, 8);
+  const auto of_y = drawn<C, gr::shape<3, 17, 128>>(at.ctx, 9);
   const auto check = [&](const auto& f) {
     const auto of = [&](const auto& weight) {
       gr::tape tape{at.ctx};
