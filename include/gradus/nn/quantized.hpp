@@ -67,14 +67,17 @@ void for_each_quantized(Model& model, const F& f) {
 namespace gradus {
 
 /// y = x w + b for a weight in 8 bits: x [..., In], b [Out] -> [..., Out]. Without b: y = x w. The weight is in the
-/// compute type while forward or backward multiply by it, and x alone has a gradient.
+/// compute type while forward or backward multiply by it, and has no gradient.
 template <operand Input, class X, index_t In, index_t Out, operand... B>
   requires(sizeof...(B) <= 1)
 GRADUS_OF_BUILD constexpr auto linear(Input&& x, const nn::quantized_weight<X, In, Out>& w, const B&... b) {
   using sx = shape_of<Input>;
   using policy = typename X::precision;
+  GRADUS_REQUIRE("linear(x, w): x must have two axes, with a bias one", sx::rank + sizeof...(B) >= 2)
   GRADUS_REQUIRE("linear(x, w): columns of x must equal rows of w",
                  detail::columns_of_x_equal_rows_of_w<sx::extent_in_type(-1), In>)
+  GRADUS_REQUIRE("linear(x, w, b): b must have one axis, as long as the columns of w",
+                 (std::is_same_v<shape_of<B>, shape<Out>> && ...))
   return apply(op::quantized_linear<typename policy::accumulate>{},
                cast<typename policy::compute>(std::forward<Input>(x)), w.codes, w.scales, b...);
 }

@@ -20,7 +20,7 @@ struct quantize {};
 struct dequantize {};
 
 /// y = x w + b, or without b, for a constant w [in, out] in 8 bits: `codes` [in, out] and `scales` [in, out / block].
-/// Forward and backward have w in x's type while they run. Gradient: dx = dy w^T.
+/// Forward and backward have w in x's type while they run. Gradients: dx = dy w^T, db = column sums of dy.
 /// @tparam Products type of the product, or a format such as tf32_products
 template <class Products>
 struct quantized_linear {
@@ -31,7 +31,8 @@ struct quantized_linear {
   template <class X, class Codes, class Scales, class... B>
   static constexpr flop_counts flops() {
     constexpr index_t product = 2 * X::size * Codes::shape::extent(1) + Codes::size;
-    return {product + rows_of<typename X::shape> * (B::size + ... + 0), product};
+    constexpr index_t added = rows_of<typename X::shape> * (B::size + ... + 0);
+    return {product + added, product + added};
   }
 
   template <class Call, class X, class Codes, class Scales, class... B>
@@ -45,21 +46,28 @@ struct quantized_linear {
     const auto w = weight<X>(ctx, codes, scales);
     if constexpr (sizeof...(B) > 0)
       kernel<linear, D>::forward(accumulate_in<Products>{}, ctx, y.view(), x.view(), w.view(), b.view()...);
-    else kernel<without_bias, D>::forward(accumulate_in<Products>{}, ctx, y.view(), x.view(), w.view());
+    else kernel<matrix_product<false, false>, D>::forward(accumulate_in<Products>{}, ctx, y.view(), x.view(), w.view());
     return y;
   }
-  template <class Saved, class Y, class X, class... Constants>
-  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const Constants&...) const {
-    if (!dx) return;
+  template <class Saved, class Y, class X, class Codes, class Scales, class... B>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const Codes&, const Scales&,
+                          const gradient_sink<B>&... db) const {
     auto& ctx = dy.owner();
+    using on_device = kernel<linear, typename Y::device>;
+    constexpr accumulate_in<Products> in{};
+    const Y& grad = dy;
+    [[maybe_unused]] const auto sum_columns = [&](const auto& sink) {
+      auto to = sink.open(ctx);
+      on_device::backward(gradient_of<2>{}, in, ctx, to.view(), to.accumulate, grad.view());
+    };
+    ((db ? sum_columns(db) : void()), ...);
+    if (!dx) return;
     auto to = dx.open(ctx);
     const auto w = weight<Y>(ctx, input<1>(saved), input<2>(saved));
-    kernel<without_bias, typename Y::device>::backward(gradient_of<0>{}, accumulate_in<Products>{}, ctx, to.view(),
-                                                       to.accumulate, std::as_const(dy).view(), w.view());
+    on_device::backward(gradient_of<0>{}, in, ctx, to.view(), to.accumulate, grad.view(), w.view());
   }
 
  private:
-  using without_bias = matrix_product<false, false>;
   template <class Like, class D, class Codes, class Scales>
   static constexpr auto weight(context<D>& ctx, const Codes& codes, const Scales& scales) {
     with_shape<Like, typename Codes::shape> w(ctx, category::temporary);
