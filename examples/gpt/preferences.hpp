@@ -50,8 +50,8 @@ class preference_training : public gr::model_training<model_of<placed<D, P, Rank
     const preference<answer>& pair = pairs_[static_cast<std::size_t>(i)];
     this->begin_batch(i);
     const auto reference = reference_difference(pair);
-    this->add_gradients(
-        i, loss_of_pair(difference(pair, [&](const auto& ids) { return this->tape().watch(ids); }), reference));
+    const auto recorded = [&](const answer& of) { return this->tape().watch(of.inputs()); };
+    this->add_gradients(i, loss_of_pair(difference(pair, recorded), reference));
   }
   /// load() and backward() of a step's only pair. Waits for its loss.
   constexpr float add_batch(const auto& pair) {

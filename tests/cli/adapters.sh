@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS INT8_TRAIN WORK: fine-tuning on
+# adapters.sh TRAIN CONVERT TUNED_TRAIN TUNED_SAMPLE TUNED_CONVERT SAMPLE GRADUS PREFERRING_TRAIN WORK: fine-tuning on
 # examples by adapters, as a user meets it. TRAIN, CONVERT and SAMPLE are compiled for the model called tiny, the tuned
-# ones for the same with adapters of rank 4 and packed examples, INT8_TRAIN with these on a base in 8 bits.
-# tests/parity/compare_fine_tuning.py has transformers on the other side.
+# ones for the same with adapters of rank 4 and packed examples, PREFERRING_TRAIN with such adapters on a base in 8 bits
+# and preferences. tests/parity/compare_adapters.py has transformers, PEFT and llama.cpp on the other side.
 set -euo pipefail
 [[ $# -eq 9 ]] || { echo "usage: $0: see above" >&2; exit 2; }
-train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 int8_train=$8 work=$9
+train=$1 convert=$2 tuned_train=$3 tuned_sample=$4 tuned_convert=$5 sample=$6 gradus=$7 preferring_train=$8 work=$9
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
 mkdir -p "$work"
@@ -58,22 +58,29 @@ succeeds "$convert" merged --out again.safetensors
 succeeds "$sample" again.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
 cmp -s out wanted || wrong "the model merged with PEFT's adapters writes another text"
 
-# On a base in 8 bits adapters are trained alike, resumed to the same bits, and used with the model as it was.
-int8=("$int8_train" "${tune[@]:1:${#tune[@]}-3}" --base int8)
-succeeds "${int8[@]}" --steps 40 --sample 20 --sample-every 20 --out tuned8
+# Preferences, on a base in 8 bits: resumed to the same bits, and used with the model as it was.
+for i in $(seq 60); do
+  echo '{"prompt": "say '"$((i % 7))"'", "chosen": " yes", "rejected": " fox"}'
+done >pairs.jsonl
+prefer=("$preferring_train" --data pairs.jsonl --init theirs --base int8 --dpo 0.5 --accumulate 4 --lr 1e-2
+  --schedule constant --warmup 0 --eval-every 10 --threads 2)
+succeeds "${prefer[@]}" --steps 20 --sample 20 --sample-prompt 'say 3' --out preferred
 has out 'which are trained, on a base in 8 bits'
-last_loss() { grep -o '"validation": [0-9.]*' "$1/log.jsonl" | tail -1 | cut -d' ' -f2; }
-awk -v a="$(last_loss tuned)" -v b="$(last_loss tuned8)" 'BEGIN { exit !(a > 0 && b > 0 && (a - b) ^ 2 < 0.2 ^ 2) }' ||
-  wrong "the losses are $(last_loss tuned) and, on a base in 8 bits, $(last_loss tuned8)"
-succeeds "${int8[@]}" --steps 20 --sample 0 --out halves8
-succeeds "$int8_train" --config halves8/config --resume halves8 --steps 40
-cmp -s halves8/model.safetensors tuned8/model.safetensors || wrong "a run on a base in 8 bits was resumed to other bits"
+has out '54 preferences of [0-9]* tokens, and 6'
+has out '^the better answer is preferred in 100 %'
+succeeds "${prefer[@]}" --steps 10 --sample 0 --out half
+succeeds "$preferring_train" --config half/config --resume half --steps 20
+cmp -s half/model.safetensors preferred/model.safetensors || wrong "preferences that were resumed have other adapters"
 for file in model checkpoint; do
-  (($(stat -c %s tuned8/$file.safetensors) < $(stat -c %s tuned/$file.safetensors) + 1000)) ||
+  (($(stat -c %s preferred/$file.safetensors) < $(stat -c %s tuned/$file.safetensors) + 1000)) ||
     wrong "$file.safetensors of a run on a base in 8 bits has more than its adapters"
 done
-succeeds "$tuned_sample" tuned8/model.safetensors --tokenizer theirs/tokenizer.json "${write[@]}"
-has out 'yes yes'
+succeeds "$tuned_sample" preferred/model.safetensors --tokenizer theirs/tokenizer.json --prompt 'say 3' --count 4
+refuses 2 '--batch: with --dpo a batch is one pair' "${prefer[@]}" --batch 2 --out none
+refuses 2 '--dpo: chats.jsonl: has no preferences' "${prefer[@]/pairs/chats}" --out none
+refuses 2 'compiled for preferences' "$preferring_train" --data pairs.jsonl --init theirs --base int8 --out none
+refuses 2 'pairs.jsonl: has preferences .chosen, rejected.; train on them by --dpo' "${tune[@]/chats/pairs}" --out none
+refuses 2 'compiled without preferences' "${tune[@]/chats/pairs}" --dpo 0.1 --out none
 
 # A conversation, of two messages.
 printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetensors --chat --temperature 0 >talk
@@ -113,7 +120,8 @@ rm -r theirs && mv moved theirs
 refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
 refuses 2 '--base is for --lora RANK' "$gradus" train --init theirs --base int8 --data text
 refuses 2 '--base must be stored, which this program was compiled for' "${tune[@]}" --base int8 --out none
-refuses 2 '--base must be stored' "$tuned_train" --config halves8/config --resume halves8 --steps 50
+refuses 2 '--base must be stored' "$tuned_train" --config half/config --resume half --steps 50
+refuses 2 '--dpo is for --lora RANK' "$gradus" train --init theirs --dpo 0.1 --data pairs.jsonl
 refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text
 refuses 2 'broken.jsonl, line 1: is not JSON' "$gradus" train --init theirs --lora 4 --data broken.jsonl
 refuses 2 '--lora 900: is a rank below the width' "$gradus" train --init theirs --lora 900 --data chats.jsonl

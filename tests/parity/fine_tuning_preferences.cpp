@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <gradus/data/token_examples.hpp>
@@ -30,6 +32,8 @@ const fs::path data = GRADUS_TEST_DATA;
 using pair = gpt::preference<gr::packed_batch>;
 template <class D = gr::cpu>
 using training = gpt::preference_training<D, small_llama, gr::fp32, gr::adamw, 3>;
+
+using net_of_recorded = gpt::model_of<gpt::placed<gr::cpu, gr::fp32, 3>, small_llama>;
 
 struct recorded {
   std::vector<pair> pairs;  // two of an update
@@ -63,7 +67,7 @@ struct recorded {
 
 gr::training_options options() {
   gr::training_options o{.clip = 1, .accumulate = 2, .adamw = {.lr = 1e-2, .weight_decay = 0.1}};
-  gpt::model_of<gpt::placed<gr::cpu, gr::fp32, 3>, small_llama> net;
+  const net_of_recorded net;
   gr::nn::for_each_adapter_slot(net, [&](std::string_view name, const auto&) {
     for (const char* one : {"query", "value", "projection", "gate", "down"})
       if (name.ends_with(one)) o.adapted_layers.emplace_back(name);
@@ -79,9 +83,18 @@ std::vector<double> train(const recorded& r, const gr::training_options& o, gr::
   gr::context<gr::cpu> ctx{stream, heap};
   training<> t(ctx, ctx, o, ranks);
   load_huggingface(t.net, ctx, data / "llama_family/qwen2");
-  gpt::load_adapters(t.net, ctx, data / "fine_tuning/llama", 3);
+  // The first matrices are those of PEFT's; the second ones begin as zeros.
+  net_of_recorded peft;
+  gr::init(peft, ctx, gr::normal_init{});
+  gpt::load_adapters(peft, ctx, data / "fine_tuning/llama", 3);
+  std::map<std::string, std::vector<float>> values;
+  gr::for_each_trained(peft, [&](std::string_view name, const auto& p) {
+    if (name.ends_with(".a")) values[std::string(name)] = gr::to_host(p.value());
+  });
   gr::for_each_trained(t.net, [&](std::string_view name, auto& p) {
-    if (name.ends_with(".b")) p.set(gr::zeros<float, typename std::remove_cvref_t<decltype(p)>::shape>(ctx));
+    if (const auto found = values.find(std::string(name)); found != values.end())
+      p.set(gr::from_host<float, typename std::remove_cvref_t<decltype(p)>::shape>(ctx, found->second.data()));
+    t.take_value(p);
   });
   t.beta = static_cast<double>(r.beta);
   std::vector<double> losses;
