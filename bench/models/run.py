@@ -50,10 +50,12 @@ def main():
     o = parser.parse_args()
     if o.rounds < 1:
         parser.error("rounds must be positive")
-    done = subprocess.run(["cmake", "--build", str(o.build), "--target", "bench_models"],
+    programs = {MODELS[m][1] for m in o.models}
+    programs |= {flags for m in o.models for flags in MODELS[m][2].values() if isinstance(flags, str)}
+    done = subprocess.run(["cmake", "--build", str(o.build), "--target", *(f"bench_models_{p}" for p in programs)],
                           stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
-        sys.exit("bench_models cannot be built: run scripts/bench.sh models")
+        sys.exit("the programs cannot be built: run scripts/bench.sh models")
     packages = ["torch", "transformers"] + ["peft"] * any(m.startswith("lora") for m in o.models)
     python = None if o.alone else find_python(packages)
     common = ["--steps", str(o.steps), "--threads", str(o.threads)]

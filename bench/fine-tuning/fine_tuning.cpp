@@ -1,0 +1,95 @@
+// Fine-tuning in the shape of a small open model: all weights, or adapters beside frozen ones. The build defines SHAPE,
+// TEXTS of CONTEXT tokens, POLICY, OPTIMIZER, LORA (the adapters' rank, or 0), BASE (how the frozen weights are stored)
+// and BLOCKS (whether each block is computed again in backward). Counted in tokens.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <gpt/training.hpp>
+#include <llama/model.hpp>
+
+#include "../models/measure.hpp"
+
+#ifndef POLICY
+#define POLICY fp32
+#endif
+#ifndef OPTIMIZER
+#define OPTIMIZER adamw
+#endif
+#ifndef LORA
+#define LORA 0
+#endif
+#ifndef BASE
+#define BASE stored
+#endif
+#ifndef BLOCKS
+#define BLOCKS 0
+#endif
+
+namespace gr = gradus;
+
+namespace {
+
+constexpr llama::config smollm2{.layers = 30,
+                                .heads = 9,
+                                .width = 576,
+                                .context = CONTEXT,
+                                .vocabulary = 49152,
+                                .kv_heads = 3,
+                                .hidden = 1536,
+                                .tied = true};
+constexpr llama::config qwen2{.layers = 24,
+                              .heads = 14,
+                              .width = 896,
+                              .context = CONTEXT,
+                              .vocabulary = 151936,
+                              .kv_heads = 2,
+                              .hidden = 4864,
+                              .tied = true,
+                              .family = llama::family_named("qwen2"),
+                              .biases = 1};
+constexpr llama::config llama3{.layers = 16,
+                               .heads = 32,
+                               .width = 2048,
+                               .context = CONTEXT,
+                               .vocabulary = 128256,
+                               .kv_heads = 8,
+                               .hidden = 8192,
+                               .tied = true};
+constexpr auto sizes = SHAPE;
+constexpr auto base_storage = gr::nn::base_storage::BASE;
+
+template <class D>
+using step = gpt::training<D, sizes, TEXTS, std::int32_t, gr::POLICY, gr::OPTIMIZER, LORA, false, base_storage>;
+
+gr::training_options options() {
+  gr::training_options o{.adamw = {.lr = 1e-4}};
+  if (BLOCKS) o.regions = gr::region_schedule::every_block(sizes.layers);
+  if constexpr (LORA > 0) {
+    gpt::model_of<gpt::placed<gr::meta, gr::POLICY, LORA>, sizes> model;
+    gr::nn::for_each_adapter_slot(model, [&](std::string_view name, auto&) { o.adapted_layers.emplace_back(name); });
+  }
+  return o;
+}
+
+template <class D>
+struct training : step<D> {
+  training(gr::context<D>& persistent, gr::context<D>& transient) : step<D>(persistent, transient, options()) {}
+  void load() {
+    constexpr gr::index_t tokens = step<D>::ids::size;
+    std::vector<std::int32_t> inputs(tokens), targets(tokens);
+    const gr::random_key key{.seed = 5};
+    for (gr::index_t i = 0; i < tokens; ++i) {
+      const auto [input, target, more, last] = key.words(i);
+      inputs[i] = static_cast<std::int32_t>(input % sizes.vocabulary);
+      targets[i] = static_cast<std::int32_t>(target % sizes.vocabulary);
+    }
+    step<D>::load(0, inputs.data(), targets.data());
+  }
+  double loss() { return this->send_loss().value(); }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::measure<training>(argc, argv, TEXTS * CONTEXT); }
