@@ -63,11 +63,12 @@ constexpr auto base_storage = gr::nn::base_storage::BASE;
 template <class D>
 using step = gpt::training<D, sizes, TEXTS, std::int32_t, gr::POLICY, gr::OPTIMIZER, LORA, false, base_storage>;
 
+template <gr::index_t Rank>
 gr::training_options options() {
   gr::training_options o{.adamw = {.lr = 1e-4}};
   if (BLOCKS) o.regions = gr::region_schedule::every_block(sizes.layers);
-  if constexpr (LORA > 0) {
-    gpt::model_of<gpt::placed<gr::meta, gr::POLICY, LORA>, sizes> model;
+  if constexpr (Rank > 0) {
+    gpt::model_of<gpt::placed<gr::meta, gr::POLICY, Rank>, sizes> model;
     gr::nn::for_each_adapter_slot(model, [&](std::string_view name, auto&) { o.adapted_layers.emplace_back(name); });
   }
   return o;
@@ -75,7 +76,7 @@ gr::training_options options() {
 
 template <class D>
 struct training : step<D> {
-  training(gr::context<D>& persistent, gr::context<D>& transient) : step<D>(persistent, transient, options()) {}
+  training(gr::context<D>& persistent, gr::context<D>& transient) : step<D>(persistent, transient, options<LORA>()) {}
   void load() {
     constexpr gr::index_t tokens = step<D>::ids::size;
     std::vector<std::int32_t> inputs(tokens), targets(tokens);
