@@ -38,7 +38,15 @@ class windows_on_device {
   gr::staging_buffer<Token, D> text_;  // inputs, then targets
 };
 
-/// Documents one behind the other: a row of 1 to N positions.
+/// Documents one behind the other: 1 to N positions, for a model's loss().
+template <class D, gr::index_t N>
+struct document_row {
+  gr::tensor<std::int32_t, gr::shape<1, gr::upto<N>>, D> inputs, targets;
+  gr::nn::packed_rows<D, 1, gr::upto<N>> rows;
+  double predicted;  ///< positions that predict something
+};
+
+/// The memory of a row of 1 to N positions.
 template <class D, gr::index_t N>
 class documents_on_device {
  public:
@@ -71,14 +79,11 @@ class documents_on_device {
   }
   constexpr auto inputs() const { return part(inputs_); }
   constexpr auto targets() const { return part(targets_); }
-  /// A copy of the inputs in another context, where what is computed from it is then allocated.
-  constexpr auto inputs_in(gr::context<D>& ctx) const {
-    gr::tensor<std::int32_t, ids, D> copy(ctx, n_, gr::category::temporary);
-    if constexpr (D::computes) gr::device_access<D>::copy(ctx, copy.data(), inputs_.data(), n_ * sizeof(std::int32_t));
-    return copy;
+  /// The row. With a context, what an operation takes first is a copy there, so that its results are there, too.
+  constexpr document_row<D, N> row() const { return {inputs(), targets(), rows(), predicted_}; }
+  constexpr document_row<D, N> row_in(gr::context<D>& ctx) const {
+    return {copied(ctx, inputs_), targets(), {part(spans_), copied(ctx, positions_)}, predicted_};
   }
-  /// Positions that predict something.
-  constexpr double predicted() const { return predicted_; }
   constexpr packed_rows rows() const { return {part(spans_), part(positions_)}; }
 
  private:
@@ -86,6 +91,12 @@ class documents_on_device {
   template <class Shape>
   constexpr gr::tensor<std::int32_t, Shape, D> part(const gr::tensor<std::int32_t, Shape, D>& of) const {
     return gr::tensor<std::int32_t, Shape, D>(of.storage(), n_);
+  }
+
+  constexpr auto copied(gr::context<D>& ctx, const gr::tensor<std::int32_t, ids, D>& of) const {
+    gr::tensor<std::int32_t, ids, D> copy(ctx, n_, gr::category::temporary);
+    if constexpr (D::computes) gr::device_access<D>::copy(ctx, copy.data(), of.data(), n_ * sizeof(std::int32_t));
+    return copy;
   }
 
   gr::tensor<std::int32_t, ids, D> inputs_, targets_;

@@ -50,8 +50,11 @@ class preference_training : public gr::model_training<model_of<placed<D, P, Rank
     const preference<answer>& pair = pairs_[static_cast<std::size_t>(i)];
     this->begin_batch(i);
     const auto reference = reference_difference(pair);
-    const auto recorded = [&](const answer& of) { return this->tape().watch(of.inputs()); };
-    this->add_gradients(i, loss_of_pair(difference(pair, recorded), reference));
+    const auto sum = [&](const answer& of) {
+      const auto row = of.row();
+      return this->net.loss(this->tape().watch(row.inputs), row.targets, row.rows) * row.predicted;
+    };
+    this->add_gradients(i, loss_of_pair(difference(pair, sum), reference));
   }
   /// load() and backward() of a step's only pair. Waits for its loss.
   constexpr float add_batch(const auto& pair) {
@@ -65,7 +68,7 @@ class preference_training : public gr::model_training<model_of<placed<D, P, Rank
     preference<answer> pair{answer(this->transient_), answer(this->transient_)};
     (load(pair, batch), ...);
     const auto reference = reference_difference(pair);
-    const auto loss = static_cast<float>(gr::item(loss_of_pair(difference(pair, unrecorded()), reference)));
+    const auto loss = static_cast<float>(gr::item(loss_of_pair(unrecorded_difference(pair), reference)));
     this->release_values();
     return loss;
   }
@@ -77,22 +80,22 @@ class preference_training : public gr::model_training<model_of<placed<D, P, Rank
     to.chosen.load(from.chosen);
     to.rejected.load(from.rejected);
   }
-  constexpr auto unrecorded() const {
-    return [this](const answer& of) { return of.inputs_in(this->transient_); };
-  }
-  // The loss of the better answer minus that of the worse one.
-  template <class Inputs>
-  constexpr auto difference(const preference<answer>& pair, const Inputs& inputs) const {
-    const auto sum = [&](const answer& of) {
-      return this->net.loss(inputs(of), of.targets(), of.rows()) * of.predicted();
-    };
+  // The loss of the better answer minus that of the worse one, which are sums over their targets.
+  template <class Sum>
+  static constexpr auto difference(const preference<answer>& pair, const Sum& sum) {
     auto chosen = sum(pair.chosen);
     return std::move(chosen) - sum(pair.rejected);
+  }
+  constexpr auto unrecorded_difference(const preference<answer>& pair) const {
+    return difference(pair, [this](const answer& of) {
+      const auto row = of.row_in(this->transient_);
+      return this->net.loss(row.inputs, row.targets, row.rows) * row.predicted;
+    });
   }
   // The same in the model whose adapters add nothing.
   constexpr auto reference_difference(const preference<answer>& pair) {
     set_alpha(0);
-    auto reference = gr::detach(difference(pair, unrecorded()));
+    auto reference = gr::detach(unrecorded_difference(pair));
     set_alpha(this->options().adapter.alpha);
     return reference;
   }

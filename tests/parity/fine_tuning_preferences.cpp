@@ -30,8 +30,8 @@ using gradus_test::small_llama;
 const fs::path data = GRADUS_TEST_DATA;
 
 using pair = gpt::preference<gr::packed_batch>;
-template <class D = gr::cpu>
-using training = gpt::preference_training<D, small_llama, gr::fp32, gr::adamw, 3>;
+template <auto C, class D = gr::cpu>
+using training = gpt::preference_training<D, C, gr::fp32, gr::adamw, 3>;
 
 using net_of_recorded = gpt::model_of<gpt::placed<gr::cpu, gr::fp32, 3>, small_llama>;
 
@@ -81,7 +81,7 @@ std::vector<double> train(const recorded& r, const gr::training_options& o, gr::
   gr::stream stream;
   gr::host_resource heap;
   gr::context<gr::cpu> ctx{stream, heap};
-  training<> t(ctx, ctx, o, ranks);
+  training<small_llama> t(ctx, ctx, o, ranks);
   load_huggingface(t.net, ctx, data / "llama_family/qwen2");
   // The first matrices are those of PEFT's; the second ones begin as zeros.
   net_of_recorded peft;
@@ -109,6 +109,39 @@ std::vector<double> train(const recorded& r, const gr::training_options& o, gr::
   return losses;
 }
 
+template <auto C>
+void check_plan(const gr::training_options& o) {
+  std::vector<pair> pairs;  // those that fit
+  for (const pair& p : recorded().pairs)
+    if (std::max(p.chosen.tokens.size(), p.rejected.tokens.size()) <= C.context) pairs.push_back(p);
+  const gr::step_trace trace = gr::trace_step<training<C, gr::meta>>(o);
+  const gr::step_summary plan = gr::summarize(trace);
+  gr::stream stream;
+  gr::host_resource heap;
+  gr::stats_resource kept(heap);
+  gr::planned_resource planned(gr::make_plan(trace), heap, stream);
+  gr::stats_resource used(planned);
+  gr::context<gr::cpu> persistent{stream, kept}, transient{stream, used};
+  training<C> t(persistent, transient, o);
+  for (std::size_t step = 0; step < 3; ++step) {
+    used.reset_peak();
+    const std::size_t before = used.all().allocations;
+    for (int i = 0; i < 2; ++i) {
+      t.load(i, pairs[2 * step + static_cast<std::size_t>(i)]);
+      t.backward(i);
+    }
+    t.update();
+    planned.check();
+    CHECK(kept.all().live + used.all().peak == plan.peak_bytes);
+    CHECK(used.all().allocations - before == plan.requests);
+  }
+  std::size_t slots = 0;
+  gr::nn::for_each_adapter_slot(t.net, [&](std::string_view, const auto& slot) {
+    if (slot && ++slots > 0) CHECK(slot->settings.alpha == 5);
+  });
+  CHECK(slots == o.adapted_layers.size());
+}
+
 }  // namespace
 
 TEST_CASE("a Llama's adapters learn preferences as TRL has them learn, with the same bits on two ranks") {
@@ -133,32 +166,8 @@ TEST_CASE("a Llama's adapters learn preferences as TRL has them learn, with the 
 }
 
 TEST_CASE("a step on preferences has the memory that was planned, and leaves the adapters' settings as they are") {
-  const recorded r;
-  const gr::training_options o = options();
-  const gr::step_trace trace = gr::trace_step<training<gr::meta>>(o);
-  const gr::step_summary plan = gr::summarize(trace);
-  gr::stream stream;
-  gr::host_resource heap;
-  gr::stats_resource kept(heap);
-  gr::planned_resource planned(gr::make_plan(trace), heap, stream);
-  gr::stats_resource used(planned);
-  gr::context<gr::cpu> persistent{stream, kept}, transient{stream, used};
-  training<> t(persistent, transient, o);
-  for (std::size_t step = 0; step < 3; ++step) {
-    used.reset_peak();
-    const std::size_t before = used.all().allocations;
-    for (int i = 0; i < 2; ++i) {
-      t.load(i, r.pairs[2 * step + static_cast<std::size_t>(i)]);
-      t.backward(i);
-    }
-    t.update();
-    planned.check();
-    CHECK(kept.all().live + used.all().peak == plan.peak_bytes);
-    CHECK(used.all().allocations - before == plan.requests);
-  }
-  std::size_t slots = 0;
-  gr::nn::for_each_adapter_slot(t.net, [&](std::string_view, const auto& slot) {
-    if (slot && ++slots > 0) CHECK(slot->settings.alpha == 5);
-  });
-  CHECK(slots == o.adapted_layers.size());
+  check_plan<small_llama>(options());
+  gr::training_options o{.accumulate = 2, .adapted_layers = {"blocks.0.attention.qkv", "blocks.1.mlp.down"}};
+  o.adapter.alpha = 5;
+  check_plan<gradus_test::small_gpt2>(o);
 }
