@@ -139,7 +139,8 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
 void report_end(gr::run& run, const chosen_memory& plan, const run_data& data, double peak_mib) {
   const double loss = run.state.validation;
   const double bytes_a_token = data.bytes_a_token(run.over() ? last_validation : a_validation);
-  const std::string nats = bytes_a_token == 1   ? line("%.4f nats a byte", loss)
+  const std::string nats = preferences          ? line("%.4f a pair", loss)
+                           : bytes_a_token == 1 ? line("%.4f nats a byte", loss)
                            : bytes_a_token == 0 ? line("%.4f nats a token", loss)
                                                 : line("%.4f nats a token, %.4f a byte", loss, loss / bytes_a_token);
   run.line(line("validation loss %s after %lld steps", nats.c_str(), run.state.step));

@@ -76,7 +76,6 @@ for file in model checkpoint; do
     wrong "$file.safetensors of a run on a base in 8 bits has more than its adapters"
 done
 succeeds "$tuned_sample" preferred/model.safetensors --tokenizer theirs/tokenizer.json --prompt 'say 3' --count 4
-refuses 2 '--batch: with --dpo a batch is one pair' "${prefer[@]}" --batch 2 --out none
 refuses 2 '--dpo: chats.jsonl: has no preferences' "${prefer[@]/pairs/chats}" --out none
 refuses 2 'compiled for preferences' "$preferring_train" --data pairs.jsonl --init theirs --base int8 --out none
 refuses 2 'pairs.jsonl: has preferences .chosen, rejected.; train on them by --dpo' "${tune[@]/chats/pairs}" --out none
@@ -121,6 +120,8 @@ refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" tra
 refuses 2 '--base is for --lora RANK' "$gradus" train --init theirs --base int8 --data text
 refuses 2 '--base must be stored, which this program was compiled for' "${tune[@]}" --base int8 --out none
 refuses 2 '--base must be stored' "$tuned_train" --config half/config --resume half --steps 50
+refuses 2 '--batch: with --dpo a batch is one pair' \
+  "$gradus" train --init theirs --lora 4 --dpo 0.1 --batch 2 --data pairs.jsonl
 refuses 2 '--dpo is for --lora RANK' "$gradus" train --init theirs --dpo 0.1 --data pairs.jsonl
 refuses 2 '--lora-alpha is for --lora RANK' "$gradus" train --init theirs --lora-alpha 4 --data text
 refuses 2 'broken.jsonl, line 1: is not JSON' "$gradus" train --init theirs --lora 4 --data broken.jsonl
