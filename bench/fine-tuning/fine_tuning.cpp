@@ -3,12 +3,12 @@
 // and BLOCKS (whether each block is computed again in backward). Counted in tokens.
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include <gpt/training.hpp>
 #include <llama/model.hpp>
 
+#include "../models/adapters.hpp"
 #include "../models/measure.hpp"
 
 #ifndef POLICY
@@ -63,20 +63,15 @@ constexpr auto base_storage = gr::nn::base_storage::BASE;
 template <class D>
 using step = gpt::training<D, sizes, TEXTS, std::int32_t, gr::POLICY, gr::OPTIMIZER, LORA, false, base_storage>;
 
-template <gr::index_t Rank>
 gr::training_options options() {
   gr::training_options o{.adamw = {.lr = 1e-4}};
   if (BLOCKS) o.regions = gr::region_schedule::every_block(sizes.layers);
-  if constexpr (Rank > 0) {
-    gpt::model_of<gpt::placed<gr::meta, gr::POLICY, Rank>, sizes> model;
-    gr::nn::for_each_adapter_slot(model, [&](std::string_view name, auto&) { o.adapted_layers.emplace_back(name); });
-  }
-  return o;
+  return bench::with_adapters<sizes, gr::POLICY, LORA>(o);
 }
 
 template <class D>
 struct training : step<D> {
-  training(gr::context<D>& persistent, gr::context<D>& transient) : step<D>(persistent, transient, options<LORA>()) {}
+  training(gr::context<D>& persistent, gr::context<D>& transient) : step<D>(persistent, transient, options()) {}
   void load() {
     constexpr gr::index_t tokens = step<D>::ids::size;
     std::vector<std::int32_t> inputs(tokens), targets(tokens);

@@ -7,11 +7,12 @@ bert: bert-base of transformers, 8 sequences of 8 to 128 tokens, which it pads; 
 bits in gradus; bert-budget: with AdamW again, and what backward recomputes chosen for 1700 MiB. llama: transformers'
 Llama of 15M parameters, 8 texts of 256 tokens; stories: 16 texts of 16 to 256 tokens, which it pads. smollm2: the shape
 of SmolLM2 135M, 4 texts of 256 tokens; lora: adapters of rank 16 on all its linear layers, beside peft's and beside all
-weights; lora-bf16: the same with frozen weights in bf16. resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and
-without channels-last. All in fp32 but lora-bf16, with AdamW and gradients clipped at norm 1. moe: a GPT whose blocks
-have 8 experts, of which a token takes 2, beside the GPT with as many active parameters, both of gradus. torch,
-transformers and peft are looked for as bench/peers/run.py does. What comes out: a table, and build/bench/models.json, a
-list of {name, value, unit, ratio}, where ratio is gradus over the best peer (of moe: the mixture over its dense twin).
+weights; lora-bf16: the same with frozen weights in bf16; lora-stories: such adapters on 8 texts of 16 to 256 tokens.
+resnet: ResNet-18 on 64 images of 32 x 32, in PyTorch with and without channels-last. All in fp32 but lora-bf16, with
+AdamW and gradients clipped at norm 1. moe: a GPT whose blocks have 8 experts, of which a token takes 2, beside the GPT
+with as many active parameters, both of gradus. torch, transformers and peft are looked for as bench/peers/run.py does.
+What comes out: a table, and build/bench/models.json, a list of {name, value, unit, ratio}, where ratio is gradus over
+the best peer (of moe: the mixture over its dense twin).
 """
 import argparse
 import pathlib
@@ -30,6 +31,7 @@ MODELS = {
     "bert-budget": ("samples", "bert_budget", {"transformers": ["--model", "bert"]}),
     "llama": ("tokens", "llama", {"transformers": ["--model", "llama"]}),
     "stories": ("texts", "stories", {"transformers": ["--model", "stories"]}),
+    "lora-stories": ("texts", "lora_stories", {"peft": ["--model", "stories", "--lora", "16"]}),
     "smollm2": ("tokens", "smollm2", {"transformers": ["--model", "smollm2"]}),
     "lora": ("tokens", "lora", {"peft": ["--model", "smollm2", "--lora", "16"], "all weights": "smollm2"}),
     "lora-bf16": ("tokens", "lora_bf16", {"peft": ["--model", "smollm2", "--lora", "16"], "all weights": "smollm2"}),

@@ -1,4 +1,5 @@
-// A Llama of 15M parameters on 16 short texts of 16 to 256 tokens, one behind the other; counted in texts.
+// A Llama of 15M parameters on 16 short texts of 16 to 256 tokens, one behind the other; with LORA, adapters of this
+// rank in the shape of SmolLM2 135M on 8 texts. Counted in texts.
 
 #include <algorithm>
 
@@ -7,14 +8,18 @@
 
 #include <gpt/training.hpp>
 
+#include "adapters.hpp"
 #include "measure.hpp"
 
 namespace gr = gradus;
 
 namespace {
 
-constexpr gr::index_t texts = 16;
-constexpr llama::config sizes{.layers = 6,
+#ifndef LORA
+#define LORA 0
+#endif
+constexpr gr::index_t texts = LORA > 0 ? 8 : 16;
+constexpr llama::config small{.layers = 6,
                               .heads = 6,
                               .width = 288,
                               .context = 256,
@@ -22,11 +27,20 @@ constexpr llama::config sizes{.layers = 6,
                               .kv_heads = 6,
                               .hidden = 768,
                               .tied = true};
+constexpr llama::config smollm2{.layers = 30,
+                                .heads = 9,
+                                .width = 576,
+                                .context = 256,
+                                .vocabulary = 49152,
+                                .kv_heads = 3,
+                                .hidden = 1536,
+                                .tied = true};
+constexpr llama::config sizes = LORA > 0 ? smollm2 : small;
 template <class D>
-struct training : gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, 0, true> {
-  using base = gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, 0, true>;
+struct training : gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, LORA, true> {
+  using base = gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, LORA, true>;
   training(gr::context<D>& persistent, gr::context<D>& transient)
-      : base(persistent, transient, {.adamw = {.lr = 1e-4}}) {}
+      : base(persistent, transient, bench::with_adapters<sizes, gr::fp32, LORA>({.adamw = {.lr = 1e-4}})) {}
   void load() {
     std::vector<gr::token_example> examples(texts);
     std::vector<std::size_t> all(texts);

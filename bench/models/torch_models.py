@@ -104,9 +104,9 @@ def llama(o):
 
 
 def stories(o):
-    """A Llama of 15M parameters, 16 texts of 16 to 256 tokens, padded; counted in texts."""
-    model = small_llama()
-    batch = o.batch or 16
+    """16 texts of 16 to 256 tokens, padded, for the Llama of 15M; with --lora 8, for the shape of SmolLM2. In texts."""
+    model = smollm2_model(o) if o.lora else small_llama()
+    batch = o.batch or (8 if o.lora else 16)
     text = torch.randint(0, 32000, (batch, 257))
     lengths = torch.tensor([256 - 240 * i // max(batch - 1, 1) for i in range(batch)])
     there = torch.arange(256) < lengths[:, None]
@@ -114,14 +114,19 @@ def stories(o):
     return model, text_loss(text[:, :-1].contiguous(), targets, there.long()), batch
 
 
-def smollm2(o):
-    """The shape of SmolLM2 135M, 4 texts of 256 tokens, all weights or adapters (--lora); counted in tokens."""
+def smollm2_model(o):
     model = llama_of(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
                      num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=2048)
     if o.lora:
         from peft import LoraConfig, get_peft_model
         model = get_peft_model(model, LoraConfig(r=o.lora, lora_alpha=2 * o.lora, target_modules="all-linear",
                                                  task_type="CAUSAL_LM"))
+    return model
+
+
+def smollm2(o):
+    """The shape of SmolLM2 135M, 4 texts of 256 tokens, all weights or adapters (--lora); counted in tokens."""
+    model = smollm2_model(o)
     batch = o.batch or 4
     text = torch.randint(0, 49152, (batch, 257))
     return model, text_loss(text[:, :-1].contiguous(), text[:, 1:].contiguous()), batch * 256
@@ -147,7 +152,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--lora", type=int, default=0, help="rank of peft's adapters, which smollm2 trains then")
+    parser.add_argument("--lora", type=int, default=0, help="rank of peft's adapters, which smollm2 and stories train then")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--channels-last", action="store_true", help="images as [batch, height, width, channels]")
     o = parser.parse_args()
