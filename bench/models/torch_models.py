@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--lora", type=int, default=0, help="rank of peft's adapters, which smollm2 and stories train then")
+    parser.add_argument("--lora", type=int, default=0, help="rank of peft's adapters, of smollm2 and stories")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--channels-last", action="store_true", help="images as [batch, height, width, channels]")
     o = parser.parse_args()
