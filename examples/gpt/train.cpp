@@ -71,7 +71,7 @@ void train(const gpt::options& o, gr::team& team) {
   gpt::tune(memory.persistent, o.tune_products);
   const auto ranks = gpt::connect(team, memory.persistent);
   trainer t(memory.persistent, memory.transient, step_of(o, plan.regions, plan.group_order), ranks.get());
-  if constexpr (gpt::preferences) t.beta = o.dpo;
+  gpt::set_beta(t, o.dpo);
   file.keep_states(t, stream);
   file.keep_results(memory.transient);
   start.load(t.net, memory.persistent, [&](auto& p) { t.take_value(p); });
