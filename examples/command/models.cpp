@@ -164,6 +164,7 @@ void complete_sizes(gpt::command_line& line) {
   if (o.experts_per_token > o.experts)
     throw bad_flag("--experts-per-token " + given("experts-per-token") + ": there are " + given("experts") +
                    " experts");
+  if (o.dpo > 0 && o.experts > 0) throw bad_flag("--dpo is for models without experts, whose use it would not balance");
   if (o.lora > o.width)
     throw bad_flag("--lora " + given("lora") + ": is a rank below the width of the model, " + given("width"));
   if (o.vocabulary < 256)
@@ -179,7 +180,7 @@ trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, 
   if (line.o.lora > 0) names.insert(names.end() - 1, "lora");
   if (line.o.base != "stored") names.insert(names.end() - 1, "base");
   trainer_build all(project, "GPT_", line.flags, names);
-  if (gpt::holds_examples(line.o.files.data)) {
+  if (gpt::holds_examples(line.o.files.data) || line.o.dpo > 0) {
     all.folder += "-examples";
     all.definitions.emplace_back("GPT_PACKED", "1");
   }

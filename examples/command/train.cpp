@@ -95,6 +95,7 @@ void check_operations(const gpt::options& o) {
                    {"matmul", "softmax", "dispatch_rows", "grouped_matmul", "combine_rows", "logsumexp"});
   if (o.dropout > 0 || o.lora_dropout > 0) applied.emplace_back("dropout");
   if (o.lora > 0) applied.insert(applied.end(), {"matmul", "affine"});
+  if (o.base != "stored") applied.emplace_back("linear");  // products of matrices in 8 bits
   for (const std::string& name : gpt::listed_operations(o.checkpoint)) {
     if (std::ranges::find(applied, name) != applied.end()) continue;
     std::string all;
@@ -243,6 +244,7 @@ int train(int argc, char** argv, const surroundings& here) {
       (!is_folder(o.files.data.front()) || gpt::holds_examples(o.files.data)) &&
       !o.files.data.front().ends_with(".bin"))
     throw bad_flag("--init: " + o.init + ": has no tokenizer.json; name one with --tokenizer");
+  if (o.files.data.empty() && !o.plan && o.dpo > 0) throw bad_flag("--dpo: name preferences with --data");
   if (o.files.data.empty() && !o.plan) line.flags.set("data", default_text(here.project));
 
   if (o.batch_tokens > 0 && !batch_given) choose_batch(line, here);

@@ -133,7 +133,9 @@ double example_data::share(std::uint64_t number) const {
 }
 
 std::size_t example_data::validation_batches(std::size_t tokens) const {
-  return std::min(validation_rows_.size(), (tokens + most_positions - 1) / most_positions);
+  const std::size_t rows = validation_rows_.size();
+  const std::size_t each = preferences ? positions_of(validation_) / rows + 1 : most_positions;
+  return std::min(rows, (tokens + each - 1) / each);
 }
 example_batch example_data::validation_batch(std::size_t part, std::size_t of) const {
   return batch_of<example_batch>(validation_, validation_rows_[part * validation_rows_.size() / of]);

@@ -56,8 +56,8 @@ class example_data {
   /// The number of batches that hold about `tokens` validation tokens, or all if there are fewer.
   std::size_t validation_batches(std::size_t tokens) const;
   example_batch validation_batch(std::size_t part, std::size_t of) const;
-  /// 1 for bytes; otherwise unknown, 0.
-  double bytes_a_token(std::size_t) const { return bytes() ? 1 : 0; }
+  /// 1 for bytes; otherwise unknown, 0, as of preferences.
+  double bytes_a_token(std::size_t) const { return !preferences && bytes() ? 1 : 0; }
 
  private:
   std::vector<std::size_t> documents_of(std::optional<gr::pack_sequence>& rows, std::uint64_t number) const;

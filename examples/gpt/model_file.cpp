@@ -92,6 +92,7 @@ void print_samples(const Net& net, gr::context<gr::cpu>& ctx, const std::string&
   gr::token_window window(net, ctx);
   const gr::generation how{.seed = wanted.seed};
   const auto show = [&](std::string_view prompt, const auto& write) {
+    if (stop()) return;
     gr::printable_text shown;
     std::fputs(shown.add(prompt).c_str(), stdout);
     write([&](std::string_view some) {

@@ -72,7 +72,7 @@ void load_network(network& net, gr::context<gr::cpu>& ctx, const std::filesystem
                   const std::filesystem::path& base = {});
 
 /// Gives another model of this program's sizes the values, settings and, if there are any, the adapters of `from`,
-/// whose memory it shares on the CPU, unless it has weights in 8 bits: these are rounded, and it has its own memory.
+/// whose memory it shares on the CPU, unless this program rounds weights to 8 bits: then it has its own memory.
 template <class Net>
 void take_values(const network& from, Net& to, gr::context<typename Net::device>& ctx) {
   bool adapters = false;
@@ -84,19 +84,17 @@ void take_values(const network& from, Net& to, gr::context<typename Net::device>
   });
   std::map<std::string, gr::buffer<gr::cpu>, std::less<>> values;
   gr::for_each_param(from, [&](std::string_view name, const auto& p) { values.emplace(name, p.storage()); });
-  bool quantizes = false;
+  constexpr bool rounds = base_storage == gr::nn::base_storage::int8;
   gr::nn::for_each_quantized(to, [&]<class W>(std::string_view name, W& weight) {
     using T = typename W::tensor_type::value_type;
     const auto* const all = static_cast<const T*>(values.find(name)->second.data());
     weight.set(gr::from_host<T, typename W::shape>(ctx, all, gr::category::temporary));
-    quantizes = true;
   });
   gr::for_each_param(to, [&]<class P>(std::string_view name, P& p) {
     using T = typename P::value_type;
     if (adapter_rank > 0 && P::trains && !adapters) return;  // it keeps its own
     const gr::buffer<gr::cpu>& all = values.find(name)->second;
-    if constexpr (Net::device::host_addressable)
-      if (!quantizes) return p.set_storage(all);
+    if constexpr (Net::device::host_addressable && !rounds) return p.set_storage(all);
     p.set(gr::from_host<T, typename P::shape>(ctx, static_cast<const T*>(all.data()), gr::category::parameter));
   });
   std::vector<std::vector<float>> states;

@@ -19,9 +19,12 @@ std::size_t parameters() { return gr::parameter_count(network()); }
 
 /// Floating-point operations of training on one token: 6 a parameter that it uses (2 forward, 4 backward; 4 in all if
 /// it is frozen), and 12 * layers * width * context for attention's two products (Chowdhery et al. 2022, appendix B).
+/// Preferences have one forward more, of the reference.
 double training_flops_per_token() {
-  return (adapter_rank > 0 ? 4.0 : 6.0) * static_cast<double>(parameters() - unused_parameters(sizes)) +
-         12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
+  constexpr double of_parameters = (adapter_rank > 0 ? 4 : 6) + (preferences ? 2 : 0);
+  constexpr double of_attention = preferences ? 16 : 12;
+  return of_parameters * static_cast<double>(parameters() - unused_parameters(sizes)) +
+         of_attention * static_cast<double>(sizes.layers * sizes.width * sizes.context);
 }
 
 void write_config(const std::filesystem::path& folder, const options& o) {
@@ -67,7 +70,9 @@ gr::run_options run_of(const options& o, const run_data& data, const chosen_memo
   run.names = {.program = "gpt_train",
                .title = std::string("Training a ") + sizes.title(),
                .machine_flops = machine_flops,
-               .loss = data.bytes() ? "nats a byte" : "nats a token",
+               .loss = preferences    ? "a pair"
+                       : data.bytes() ? "nats a byte"
+                                      : "nats a token",
                .best = o.save ? "best.safetensors" : ""};
   run.out = o.out;
   run.resume = o.resume;
@@ -110,7 +115,8 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
                               millions(trained_parameters(step_of(o))), o.lora,
                               o.base == "int8" ? ", on a base in 8 bits" : "")
                        : ""));
-  const auto batches = static_cast<std::size_t>(o.accumulate), tokens = batch_size * batches * sizes.context;
+  const auto batches = static_cast<std::size_t>(o.accumulate),
+             tokens = (preferences ? 2 : 1) * batch_size * batches * sizes.context;
   const std::string times = batches > 1 ? " x " + std::to_string(batches) : "";
   run.line(line("batch %zu%s: %s%zu tokens an update; ", std::size_t{batch_size}, times.c_str(),
                 packed ? "at most " : "", tokens) +

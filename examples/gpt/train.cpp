@@ -52,8 +52,9 @@ void train(const gpt::options& o, gr::team& team) {
   // The data, and the weights to start from (--init).
   gpt::starting_model start(o);
   gpt::run_data data{start.open_data()};
-  if (o.sample_every > 0 && !data.readable())
-    throw gr::bad_flag("--sample-every: the data's tokens cannot be shown as text: name their --tokenizer");
+  if ((o.sample_every > 0 || !o.sample_prompts.empty()) && !data.readable())
+    throw gr::bad_flag((o.sample_every > 0 ? "--sample-every" : "--sample-prompt") +
+                       std::string(": the data's tokens cannot be shown as text: name their --tokenizer"));
   const gr::run_metadata identity = gpt::identity_of(o, data);
   team.check_same(gpt::shared_settings(o, identity));
 

@@ -135,6 +135,13 @@ void check_plan(const gr::training_options& o) {
     CHECK(kept.all().live + used.all().peak == plan.peak_bytes);
     CHECK(used.all().allocations - before == plan.requests);
   }
+  gr::planned_resource planned_evaluation(
+      gr::make_plan(gr::trace<training<C, gr::meta>>([](training<C, gr::meta>& of) { of.evaluate(); }, o)), heap,
+      stream);
+  gr::context<gr::cpu> evaluating{stream, planned_evaluation};
+  training<C> evaluated(persistent, evaluating, o);
+  CHECK(evaluated.evaluate(pairs[0]) > 0);
+  planned_evaluation.check();
   std::size_t slots = 0;
   gr::nn::for_each_adapter_slot(t.net, [&](std::string_view, const auto& slot) {
     if (slot && ++slots > 0) CHECK(slot->settings.alpha == 5);
@@ -154,19 +161,25 @@ TEST_CASE("a Llama's adapters learn preferences as TRL has them learn, with the 
     worst = std::max(worst, std::abs(losses[i] - static_cast<double>(r.losses[i])));
   CHECK(worst < 1e-4);
 
-  std::mutex checking;
-  gr::run_ranks(2, [&](gr::communicator<gr::cpu>& ranks) {
-    gr::training_options of_rank = o;
-    of_rank.ranks = 2;
-    of_rank.rank = static_cast<int>(ranks.rank());
-    const std::vector<double> found = train(r, of_rank, &ranks);
-    const std::lock_guard alone_here(checking);
-    CHECK(found == losses);
-  });
+  for (const auto shard : {gr::sharding::nothing, gr::sharding::gradients, gr::sharding::parameters}) {
+    std::mutex checking;
+    gr::run_ranks(2, [&](gr::communicator<gr::cpu>& ranks) {
+      gr::training_options of_rank = o;
+      of_rank.ranks = 2;
+      of_rank.rank = static_cast<int>(ranks.rank());
+      of_rank.shard = shard;
+      const std::vector<double> found = train(r, of_rank, &ranks);
+      const std::lock_guard alone_here(checking);
+      CHECK(found == losses);
+    });
+  }
 }
 
 TEST_CASE("a step on preferences has the memory that was planned, and leaves the adapters' settings as they are") {
   check_plan<small_llama>(options());
+  gr::training_options recomputed = options();
+  recomputed.regions = gr::region_schedule::every_block(small_llama.layers);
+  check_plan<small_llama>(recomputed);
   gr::training_options o{.accumulate = 2, .adapted_layers = {"blocks.0.attention.qkv", "blocks.1.mlp.down"}};
   o.adapter.alpha = 5;
   check_plan<gradus_test::small_gpt2>(o);

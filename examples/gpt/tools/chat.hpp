@@ -55,7 +55,7 @@ class chat_writer {
       give(found.add(words_.bytes_of(next)));
       window_.add({next});
     }
-    if (open) give(found.finish());
+    if (const std::string held = found.finish(); !held.empty()) give(held);
     return answer;
   }
 
@@ -100,7 +100,7 @@ void chat(Window& window, std::size_t context, const gr::tokenizer& words, const
     const gr::interrupts<InterruptedAt> stopped;
     bool open = true;
     const std::string answer = writer.answer(tokens, o.count, [&](std::string_view text) {
-      open = print(text);
+      open = open && print(text);
       return open && !stopped.noticed();
     });
     if (!open || !print("\n")) return;
