@@ -79,7 +79,7 @@ succeeds "$tuned_sample" preferred/model.safetensors --tokenizer theirs/tokenize
 refuses 2 '--dpo: chats.jsonl: has no preferences' "${prefer[@]/pairs/chats}" --out none
 refuses 2 'compiled for preferences' "$preferring_train" --data pairs.jsonl --init theirs --base int8 --out none
 refuses 2 'pairs.jsonl: has preferences .chosen, rejected.; train on them by --dpo' "${tune[@]/chats/pairs}" --out none
-refuses 2 'compiled without preferences' "${tune[@]/chats/pairs}" --dpo 0.1 --out none
+refuses 2 '--dpo: name preferences with --data' "$gradus" train --init theirs --lora 4 --dpo 0.1
 
 # A conversation, of two messages.
 printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetensors --chat --temperature 0 >talk
@@ -119,7 +119,6 @@ rm -r theirs && mv moved theirs
 refuses 2 '--lora trains adapters of a model: name it with --init' "$gradus" train --lora 4 --data text
 refuses 2 '--base is for --lora RANK' "$gradus" train --init theirs --base int8 --data text
 refuses 2 '--base must be stored, which this program was compiled for' "${tune[@]}" --base int8 --out none
-refuses 2 '--base must be stored' "$tuned_train" --config half/config --resume half --steps 50
 refuses 2 '--batch: with --dpo a batch is one pair' \
   "$gradus" train --init theirs --lora 4 --dpo 0.1 --batch 2 --data pairs.jsonl
 refuses 2 '--dpo is for --lora RANK' "$gradus" train --init theirs --dpo 0.1 --data pairs.jsonl
