@@ -6,10 +6,10 @@
 #include <vector>
 
 #include <gpt/training.hpp>
-#include <llama/model.hpp>
 
 #include "../models/adapters.hpp"
 #include "../models/measure.hpp"
+#include "../models/shapes.hpp"
 
 #ifndef POLICY
 #define POLICY fp32
@@ -31,33 +31,7 @@ namespace gr = gradus;
 
 namespace {
 
-constexpr llama::config smollm2{.layers = 30,
-                                .heads = 9,
-                                .width = 576,
-                                .context = CONTEXT,
-                                .vocabulary = 49152,
-                                .kv_heads = 3,
-                                .hidden = 1536,
-                                .tied = true};
-constexpr llama::config qwen2{.layers = 24,
-                              .heads = 14,
-                              .width = 896,
-                              .context = CONTEXT,
-                              .vocabulary = 151936,
-                              .kv_heads = 2,
-                              .hidden = 4864,
-                              .tied = true,
-                              .family = llama::family_named("qwen2"),
-                              .biases = 1};
-constexpr llama::config llama3{.layers = 16,
-                               .heads = 32,
-                               .width = 2048,
-                               .context = CONTEXT,
-                               .vocabulary = 128256,
-                               .kv_heads = 8,
-                               .hidden = 8192,
-                               .tied = true};
-constexpr auto sizes = SHAPE;
+constexpr llama::config sizes = bench::with_context(bench::SHAPE, CONTEXT);
 constexpr auto base_storage = gr::nn::base_storage::BASE;
 
 template <class D>

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include <gradus/data/token_examples.hpp>
-#include <llama/model.hpp>
 
 #include <gpt/training.hpp>
 
 #include "adapters.hpp"
 #include "measure.hpp"
+#include "shapes.hpp"
 
 namespace gr = gradus;
 
@@ -19,23 +19,7 @@ namespace {
 #define LORA 0
 #endif
 constexpr gr::index_t texts = LORA > 0 ? 8 : 16;
-constexpr llama::config small{.layers = 6,
-                              .heads = 6,
-                              .width = 288,
-                              .context = 256,
-                              .vocabulary = 32000,
-                              .kv_heads = 6,
-                              .hidden = 768,
-                              .tied = true};
-constexpr llama::config smollm2{.layers = 30,
-                                .heads = 9,
-                                .width = 576,
-                                .context = 256,
-                                .vocabulary = 49152,
-                                .kv_heads = 3,
-                                .hidden = 1536,
-                                .tied = true};
-constexpr llama::config sizes = LORA > 0 ? smollm2 : small;
+constexpr llama::config sizes = LORA > 0 ? bench::smollm2 : bench::small_llama;
 template <class D>
 struct training : gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, LORA, true> {
   using base = gpt::training<D, sizes, texts, std::int32_t, gr::fp32, gr::adamw, LORA, true>;

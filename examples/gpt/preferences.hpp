@@ -56,12 +56,6 @@ class preference_training : public gr::model_training<model_of<placed<D, P, Rank
     };
     this->add_gradients(i, loss_of_pair(difference(pair, sum), reference));
   }
-  /// load() and backward() of a step's only pair. Waits for its loss.
-  constexpr float add_batch(const auto& pair) {
-    load(0, pair);
-    backward(0);
-    return this->loss_of(0);
-  }
   /// Loss of a pair, without dropout and with nothing recorded, in the memory of a step. Below log 2, the model prefers
   /// the better answer more than the reference does.
   constexpr float evaluate(const auto&... batch) {
