@@ -100,6 +100,9 @@ TEST_CASE_TEMPLATE("a product with a weight in 8 bits has the bits of one with i
   };
   check([](const auto& from, const auto& weight) { return gr::linear(from, weight); });
   check([&](const auto& from, const auto& weight) { return gr::linear(from, weight, bias); });
+  check([&](const auto& from, const auto& weight) {  // gradients add up
+    return gr::linear(from, weight, bias) + gr::linear(from, weight, bias);
+  });
 }
 
 TEST_CASE("a layer of adapters has its weight in 8 bits, 1.0625 bytes an element, if its columns fill blocks") {
