@@ -249,7 +249,11 @@ class tile_stream {
 template <class T, int Width, int Strips, bool Held>
 class row_fragments {
  public:
-  __device__ row_fragments(shared_tile<T, Width> from, int row) : from_(from), row_(row) {
+  row_fragments() = default;
+  __device__ row_fragments(shared_tile<T, Width> from, int row) { take(from, row); }
+  __device__ void take(shared_tile<T, Width> from, int row) {
+    from_ = from;
+    row_ = row;
     if constexpr (Held) {
 #pragma unroll
       for (int strip = 0; strip < Strips; ++strip)

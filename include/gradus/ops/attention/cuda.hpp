@@ -26,8 +26,10 @@ namespace cuda_kit {
 template <class C, class T, index_t Depth, bool Causal>
 struct attention_launches {
   static constexpr bool on_tensor_cores = sizeof(T) == 2 && std::is_same_v<C, float> && Depth % 8 == 0 && Depth <= 128;
-  using flash = std::conditional_t<on_tensor_cores, tensor_attention<T, on_tensor_cores ? Depth : 16, Causal>,
-                                   flash_attention<C, T, Depth, plain_launch<C, Depth, Causal>>>;
+  using flash = std::conditional_t<
+      on_tensor_cores,
+      tensor_attention<T, on_tensor_cores ? Depth : 16, plain_scores<on_tensor_cores ? Depth : 16, Causal>>,
+      flash_attention<C, T, Depth, plain_launch<C, Depth, Causal>>>;
 
   int batch, heads, queries, keys;
 
@@ -36,12 +38,12 @@ struct attention_launches {
     if (by_cudnn(ctx, lse, q, k, v, out)) return;
     const int pairs = batch * heads;
     using tiles = typename flash::forward;
-    const auto run = [&](auto kernel, auto... rules) {
+    const auto run = [&](auto kernel) {
       launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * tiles::row_blocks_of(queries)), tiles::threads,
-                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys, rules...);
+                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys, typename flash::rules{});
     };
     if constexpr (on_tensor_cores) run(&tensor_attention_kernel<tiles, T>);
-    else run(&attention_forward_kernel<tiles, C, T>, typename flash::rules{});
+    else run(&attention_forward_kernel<tiles, C, T>);
   }
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
@@ -71,7 +73,7 @@ struct attention_launches {
       }
       const auto run = [&](auto kernel, int rows_there, std::size_t bytes) {
         launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(rows_there)), flash::threads,
-                           bytes, g);
+                           bytes, g, typename flash::rules{});
       };
       if (dq.data != nullptr) run(&tensor_attention_dq_kernel<flash, T>, queries, flash::dq_bytes);
       if (dk.data != nullptr || dv.data != nullptr) run(&tensor_attention_dkv_kernel<flash, T>, keys, flash::dkv_bytes);
@@ -160,60 +162,48 @@ struct kernel<op::attention_pass<Depth, only_causal<Causal>>, cuda> {
   }
 };
 
-/// One launch for each head of queries that shares a head of keys; the log-sum-exps of a launch are contiguous. Without
-/// masks, bias and dropout, tensor cores compute 16-bit elements.
+/// Tensor cores compute 16-bit elements of heads that they take; without options but `causal`, as plain attention does.
 template <index_t Depth, class C>
 struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
   template <class T>
   static void forward(context<cuda>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
                       attention_operand<T> out, C* lse, attention_operand<const T> q, attention_operand<const T> k,
                       attention_operand<const T> v) {
-    for (index_t member = 0; member < sizes.group(); ++member) {
-      const auto of = [&](auto x) { return cuda_kit::every_head(x, sizes.group(), member); };
-      with_launches<T>(ctx, sizes, rules, member, [&](const auto& launches) {
-        launches.forward(ctx, of(out), lse == nullptr ? nullptr : lse + member * rows(sizes), of(q), k, v);
-      });
-    }
+    with_launches<T>(ctx, sizes, rules, [&](const auto& launches) { launches.forward(ctx, out, lse, q, k, v); });
   }
   template <class T>
   static void backward(context<cuda>& ctx, const attention_sizes& sizes, const attention_rules<C>& rules,
-                       attention_results<C, T> to, const attention_inputs<C, T>& from) {
-    for (index_t member = 0; member < sizes.group(); ++member) {
-      const auto of = [&](auto x) { return cuda_kit::every_head(x, sizes.group(), member); };
-      attention_results<C, T> mine = to;
-      mine.q = of(to.q);
-      const attention_inputs<C, T> here{of(from.dy), of(from.q), from.k,
-                                        from.v,      of(from.y), from.lse + member * rows(sizes)};
-      with_launches<T>(ctx, sizes, rules, member, [&](const auto& launches) {
-        if constexpr (requires { launches.rules; }) launches.backward(ctx, mine, here);
-        else launches.backward(ctx, mine.q, mine.k, mine.v, here.dy, here.q, here.k, here.v, here.y, here.lse);
-      });
-      to.k.accumulate = to.v.accumulate = true;
-      to.accumulate_bias = to.accumulate_bias || !rules.bias_per_head;
-    }
+                       const attention_results<C, T>& to, const attention_inputs<C, T>& from) {
+    with_launches<T>(ctx, sizes, rules, [&](const auto& launches) {
+      if constexpr (requires { launches.backward(ctx, to, from); }) launches.backward(ctx, to, from);
+      else launches.backward(ctx, to.q, to.k, to.v, from.dy, from.q, from.k, from.v, from.y, from.lse);
+    });
   }
 
  private:
-  static index_t rows(const attention_sizes& of) { return of.batch * of.kv_heads * of.queries; }
   template <class T, class F>
   static void with_launches(context<cuda>& ctx, const attention_sizes& of, const attention_rules<C>& rules,
-                            index_t member, const F& f) {
+                            const F& f) {
     if (rules.cap != 0) throw error("attention(q, k, v, options): cap: the CPU has it, the GPU does not");
-    if constexpr (cuda_kit::attention_launches<C, T, Depth, false>::on_tensor_cores) {
+    using plain = cuda_kit::attention_launches<C, T, Depth, true>;
+    const cuda_kit::ruled_attention_launches<C, T, Depth> ruled{
+        of, cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), of.group()}};
+    if constexpr (plain::on_tensor_cores) {
+      const auto with = [&]<bool Drops, bool Scored>(cuda_kit::ruled_scores<Drops, Scored>*) {
+        f(cuda_kit::scored_attention_launches<T, Depth, cuda_kit::ruled_scores<Drops, Scored>>{ruled});
+      };
       const bool same_scale = rules.scale == static_cast<C>(detail::inverse_square_root(Depth));
-      if (same_scale && rules.lengths == nullptr && rules.mask == nullptr && rules.documents == nullptr &&
-          rules.bias == nullptr && rules.window == 0 && rules.threshold == 0 &&
-          (!rules.causal || of.queries == of.keys)) {
-        const int batch = static_cast<int>(of.batch), heads = static_cast<int>(of.kv_heads);
-        const int queries = static_cast<int>(of.queries), keys = static_cast<int>(of.keys);
-        if (rules.causal) f(cuda_kit::attention_launches<C, T, Depth, true>{batch, heads, queries, keys});
-        else f(cuda_kit::attention_launches<C, T, Depth, false>{batch, heads, queries, keys});
-        return;
-      }
+      const bool adjacent = rules.lengths == nullptr && rules.documents == nullptr && rules.window == 0;
+      if (rules.mask != nullptr || rules.bias != nullptr || rules.scale <= 0)
+        with(static_cast<cuda_kit::ruled_scores<true, true>*>(nullptr));
+      else if (rules.threshold > 0) with(static_cast<cuda_kit::ruled_scores<true, false>*>(nullptr));
+      else if (same_scale && adjacent && rules.causal && of.queries == of.keys && of.group() == 1)
+        f(plain{static_cast<int>(of.batch), static_cast<int>(of.heads), static_cast<int>(of.queries),
+                static_cast<int>(of.keys)});
+      else with(static_cast<cuda_kit::ruled_scores<false, false>*>(nullptr));
+    } else {
+      f(ruled);
     }
-    f(cuda_kit::ruled_attention_launches<C, T, Depth>{
-        of.batch, of.kv_heads, of.queries, of.keys,
-        cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), of.group(), member}});
   }
 };
 

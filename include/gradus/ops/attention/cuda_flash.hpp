@@ -55,6 +55,11 @@ struct flash_attention {
   static __device__ U* head(const attention_operand<U>& x, index_t heads, index_t pair) {
     return x.data + pair / heads * x.batch + pair % heads * x.head;
   }
+  /// The head of keys or values that head `pair` of queries uses.
+  template <class U>
+  static __device__ U* head_of_keys(const attention_operand<U>& x, const Rules& is, index_t heads, index_t pair) {
+    return head(x, heads / is.group, pair / is.group);
+  }
   /// Loads rows first .. of a head into a tile, times `factor`; rows from `end` on are zero.
   template <int Rows>
   static __device__ void load_tile(C* tile, const T* from, index_t stride, index_t first, index_t end, C factor) {
@@ -70,11 +75,11 @@ struct flash_attention {
   }
   /// Loads the next tiles of keys and values; synchronizes the block before and after.
   static __device__ void load_kv_tiles(C* ks, const attention_operand<const T>& k, C* vs,
-                                       const attention_operand<const T>& v, index_t heads, index_t pair, index_t first,
-                                       index_t end) {
+                                       const attention_operand<const T>& v, const Rules& is, index_t heads,
+                                       index_t pair, index_t first, index_t end) {
     __syncthreads();
-    load_tile<block_n>(ks, head(k, heads, pair), k.time, first, end, C(1));
-    load_tile<block_n>(vs, head(v, heads, pair), v.time, first, end, C(1));
+    load_tile<block_n>(ks, head_of_keys(k, is, heads, pair), k.time, first, end, C(1));
+    load_tile<block_n>(vs, head_of_keys(v, is, heads, pair), v.time, first, end, C(1));
     __syncthreads();
   }
   /// sum = A B^T for this thread's rows of A and rows tx, tx + 8, .. of B.
@@ -176,7 +181,7 @@ __global__ void __launch_bounds__(F::threads)
   const index_t end = is.end_key(q0, F::block_m, keys);
   for (index_t j0 = is.first_key(q0) / F::block_n * F::block_n; j0 < end; j0 += F::block_n) {
     if (!is.has_keys(j0, F::block_n)) continue;
-    F::load_kv_tiles(ks, k, vs, v, heads, pair, j0, keys);
+    F::load_kv_tiles(ks, k, vs, v, is, heads, pair, j0, keys);
     typename F::scores s;
     F::multiply_rows(s, qs, ks);
 #pragma unroll
@@ -276,7 +281,7 @@ __global__ void __launch_bounds__(F::threads)
   const index_t end = is.end_key(q0, F::block_m, keys);
   for (index_t j0 = is.first_key(q0) / F::block_n * F::block_n; j0 < end; j0 += F::block_n) {
     if (!is.has_keys(j0, F::block_n)) continue;
-    F::load_kv_tiles(ks, k, vs, v, heads, pair, j0, keys);
+    F::load_kv_tiles(ks, k, vs, v, is, heads, pair, j0, keys);
     typename F::scores s, d;
     F::multiply_rows(s, qs, ks);
     F::multiply_rows(d, dys, vs);
@@ -310,48 +315,53 @@ __global__ void __launch_bounds__(F::threads)
   C* const weights = dys + F::block_n * F::row_stride;
   C* const row_lse = weights + F::block_m * F::scores_stride;
   C* const row_delta = row_lse + F::block_n;
-  const index_t pair = blockIdx.x % pairs, k0 = blockIdx.x / pairs * F::block_m;
-  is.enter(heads, pair);
-  F::template load_tile<F::block_m>(ks, F::head(k, heads, pair), k.time, k0, keys, is.scale());
-  F::template load_tile<F::block_m>(vs, F::head(v, heads, pair), v.time, k0, keys, C(1));
+  const index_t kv_heads = heads / is.group, kv_pairs = pairs / is.group;
+  const index_t kv_pair = blockIdx.x % kv_pairs, k0 = blockIdx.x / kv_pairs * F::block_m;
+  is.enter_sequence(kv_pair / kv_heads);
+  F::template load_tile<F::block_m>(ks, F::head(k, kv_heads, kv_pair), k.time, k0, keys, is.scale());
+  F::template load_tile<F::block_m>(vs, F::head(v, kv_heads, kv_pair), v.time, k0, keys, C(1));
   typename F::sums sum_k{}, sum_v{};
   const index_t end = is.has_keys(k0, F::block_m) ? is.end_query(k0, F::block_m, queries) : 0;
-  for (index_t i0 = is.first_query(k0); i0 < end; i0 += F::block_n) {
-    __syncthreads();
-    F::template load_tile<F::block_n>(qs, F::head(q, heads, pair), q.time, i0, queries, C(1));
-    F::template load_tile<F::block_n>(dys, F::head(dy, heads, pair), dy.time, i0, queries, C(1));
-    if (threadIdx.x < F::block_n) {
-      const index_t row = i0 + threadIdx.x;
-      row_lse[threadIdx.x] = row < queries ? lse[pair * queries + row] : C(0);
-      row_delta[threadIdx.x] = row < queries ? delta[pair * queries + row] : C(0);
-    }
-    __syncthreads();
-    typename F::scores s, d;
-    F::multiply_rows(s, ks, qs);
-    F::multiply_rows(d, vs, dys);
-#pragma unroll
-    for (int j = 0; j < F::per_thread; ++j) {
-      const int at = F::tx() + 8 * j;
-      const index_t query = i0 + at;
-      const C lse_of_query = row_lse[at], delta_of_query = row_delta[at];
-#pragma unroll
-      for (int r = 0; r < F::per_thread; ++r) {
-        const index_t key = k0 + F::ty() * F::per_thread + r;
-        const bool seen = query < queries && is.sees(query, key, keys);
-        s[r][j] = seen ? math::exp(is.score(s[r][j], query, key) - lse_of_query) : C(0);
-        d[r][j] = s[r][j] * (is.kept(d[r][j], query, key) - delta_of_query);
-        s[r][j] = is.kept(s[r][j], query, key);
+  for (index_t pair = kv_pair * is.group; pair < (kv_pair + 1) * is.group; ++pair) {
+    is.enter(heads, pair);
+    for (index_t i0 = is.first_query(k0); i0 < end; i0 += F::block_n) {
+      __syncthreads();
+      F::template load_tile<F::block_n>(qs, F::head(q, heads, pair), q.time, i0, queries, C(1));
+      F::template load_tile<F::block_n>(dys, F::head(dy, heads, pair), dy.time, i0, queries, C(1));
+      if (threadIdx.x < F::block_n) {
+        const index_t row = i0 + threadIdx.x;
+        row_lse[threadIdx.x] = row < queries ? lse[pair * queries + row] : C(0);
+        row_delta[threadIdx.x] = row < queries ? delta[pair * queries + row] : C(0);
       }
+      __syncthreads();
+      typename F::scores s, d;
+      F::multiply_rows(s, ks, qs);
+      F::multiply_rows(d, vs, dys);
+#pragma unroll
+      for (int j = 0; j < F::per_thread; ++j) {
+        const int at = F::tx() + 8 * j;
+        const index_t query = i0 + at;
+        const C lse_of_query = row_lse[at], delta_of_query = row_delta[at];
+#pragma unroll
+        for (int r = 0; r < F::per_thread; ++r) {
+          const index_t key = k0 + F::ty() * F::per_thread + r;
+          const bool seen = query < queries && is.sees(query, key, keys);
+          s[r][j] = seen ? math::exp(is.score(s[r][j], query, key) - lse_of_query) : C(0);
+          d[r][j] = s[r][j] * (is.kept(d[r][j], query, key) - delta_of_query);
+          s[r][j] = is.kept(s[r][j], query, key);
+        }
+      }
+      F::store_scores(weights, s);
+      F::add_product(sum_v, weights, dys);
+      F::store_scores(weights, d);
+      F::add_product(sum_k, weights, qs);
     }
-    F::store_scores(weights, s);
-    F::add_product(sum_v, weights, dys);
-    F::store_scores(weights, d);
-    F::add_product(sum_k, weights, qs);
   }
   if (dk.data != nullptr)
-    F::store_rows(F::head(dk, heads, pair), dk.time, k0, keys, dk.accumulate, sum_k, [&](int) { return is.scale(); });
+    F::store_rows(F::head(dk, kv_heads, kv_pair), dk.time, k0, keys, dk.accumulate, sum_k,
+                  [&](int) { return is.scale(); });
   if (dv.data != nullptr)
-    F::store_rows(F::head(dv, heads, pair), dv.time, k0, keys, dv.accumulate, sum_v, [](int) { return C(1); });
+    F::store_rows(F::head(dv, kv_heads, kv_pair), dv.time, k0, keys, dv.accumulate, sum_v, [](int) { return C(1); });
 }
 
 }  // namespace gradus::cuda_kit

@@ -7,6 +7,7 @@
 #include "../../gpu/workspace.hpp"
 #include "cuda_flash.hpp"
 #include "cuda_rules.hpp"
+#include "cuda_tensor_backward.hpp"
 
 namespace gradus::cuda_kit {
 
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(F::threads)
     __syncthreads();
     F::template load_tile<F::block_m>(qs, F::head(from.q, heads, pair), from.q.time, q0, queries, is.scale());
     F::template load_tile<F::block_m>(dys, F::head(from.dy, heads, pair), from.dy.time, q0, queries, C(1));
-    F::load_kv_tiles(ks, from.k, vs, from.v, heads, pair, j0, keys);
+    F::load_kv_tiles(ks, from.k, vs, from.v, is, heads, pair, j0, keys);
     typename F::scores s, d;
     F::multiply_rows(s, qs, ks);
     F::multiply_rows(d, dys, vs);
@@ -59,8 +60,7 @@ __global__ void __launch_bounds__(F::threads)
       }
     }
   }
-  given.enter(heads, own_b * heads + own_h);
-  C* const to = dbias + given.rules.bias_head(given.b, given.head) * queries * keys;
+  C* const to = dbias + given.rules.bias_head(own_b, own_h) * queries * keys;
 #pragma unroll
   for (int r = 0; r < F::per_thread; ++r)
 #pragma unroll
@@ -72,51 +72,89 @@ __global__ void __launch_bounds__(F::threads)
     }
 }
 
-/// Launches for one head of queries of each head of keys; the operands have `heads` heads.
+/// Launches on CUDA cores.
 template <class C, class T, index_t Depth>
 struct ruled_attention_launches {
   using flash = flash_attention<C, T, Depth, ruled_launch<C>>;
-  index_t batch, heads, queries, keys;
+  attention_sizes of;
   ruled_launch<C> rules;
 
   void forward(context<cuda>& ctx, attention_operand<T> out, C* lse, attention_operand<const T> q,
                attention_operand<const T> k, attention_operand<const T> v) const {
     launch_with_shared(ctx, &attention_forward_kernel<flash, C, T>,
-                       static_cast<unsigned>(pairs() * flash::row_blocks_of(queries)), flash::threads,
-                       flash::forward_bytes, pairs(), heads, out, lse, q, k, v, queries, keys, rules);
+                       static_cast<unsigned>(pairs() * flash::row_blocks_of(of.queries)), flash::threads,
+                       flash::forward_bytes, pairs(), of.heads, out, lse, q, k, v, of.queries, of.keys, rules);
   }
   void backward(context<cuda>& ctx, const attention_results<C, T>& to, const attention_inputs<C, T>& from) const {
-    const index_t rows = pairs() * queries;
-    C* const delta = scratch<C>(ctx, rows);
-    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(rows * delta_rows<C, T, Depth>::lanes), block_threads,
-           delta, pairs(), heads, queries, from.dy, from.y);
-    const auto run = [&](auto kernel, index_t rows_there, std::size_t bytes, auto... gradients) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs() * flash::row_blocks_of(rows_there)), flash::threads,
-                         bytes, pairs(), heads, gradients..., from.dy, from.q, from.k, from.v, from.lse, delta, queries,
-                         keys, rules);
+    const C* const delta = write_delta(ctx, scratch<C>(ctx, pairs() * of.queries), from);
+    const auto run = [&](auto kernel, index_t blocks, std::size_t bytes, auto... gradients) {
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(blocks), flash::threads, bytes, pairs(), of.heads,
+                         gradients..., from.dy, from.q, from.k, from.v, from.lse, delta, of.queries, of.keys, rules);
     };
-    if (to.q.data != nullptr) run(&attention_dq_kernel<flash, C, T>, queries, flash::dq_bytes, to.q);
+    if (to.q.data != nullptr)
+      run(&attention_dq_kernel<flash, C, T>, pairs() * flash::row_blocks_of(of.queries), flash::dq_bytes, to.q);
     if (to.k.data != nullptr || to.v.data != nullptr)
-      run(&attention_dkv_kernel<flash, C, T>, keys, flash::dkv_bytes, to.k, to.v);
+      run(&attention_dkv_kernel<flash, C, T>, of.batch * of.kv_heads * flash::row_blocks_of(of.keys), flash::dkv_bytes,
+          to.k, to.v);
+    bias_gradient(ctx, to, from, delta);
+  }
+  C* write_delta(context<cuda>& ctx, C* delta, const attention_inputs<C, T>& from) const {
+    launch(ctx, &attention_delta_kernel<C, T, Depth>, blocks_for(pairs() * of.queries * delta_rows<C, T, Depth>::lanes),
+           block_threads, delta, pairs(), of.heads, of.queries, from.dy, from.y);
+    return delta;
+  }
+  void bias_gradient(context<cuda>& ctx, const attention_results<C, T>& to, const attention_inputs<C, T>& from,
+                     const C* delta) const {
     if (to.bias == nullptr) return;
     const auto& is = rules.rules;
-    const index_t bias_heads = (is.bias_per_batch ? batch : 1) * (is.bias_per_head ? heads : 1);
-    const index_t tiles = flash::row_blocks_of(queries) * ((keys + flash::block_n - 1) / flash::block_n);
+    const index_t bias_heads = (is.bias_per_batch ? of.batch : 1) * (is.bias_per_head ? of.heads : 1);
+    const index_t tiles = flash::row_blocks_of(of.queries) * ((of.keys + flash::block_n - 1) / flash::block_n);
     launch_with_shared(ctx, &attention_bias_kernel<flash, C, T>, static_cast<unsigned>(bias_heads * tiles),
-                       flash::threads, flash::dq_bytes, to.bias, to.accumulate_bias, batch, heads, from, delta, queries,
-                       keys, rules);
+                       flash::threads, flash::dq_bytes, to.bias, to.accumulate_bias, of.batch, of.heads, from, delta,
+                       of.queries, of.keys, rules);
   }
 
  private:
-  index_t pairs() const { return batch * heads; }
+  index_t pairs() const { return of.batch * of.heads; }
 };
 
-/// Heads member, member + group, .. of an operand.
-template <class U>
-attention_operand<U> every_head(attention_operand<U> x, index_t group, index_t member) {
-  if (x.data != nullptr) x.data += member * x.head;
-  x.head *= group;
-  return x;
-}
+/// Launches on tensor cores; the gradient of a bias is computed on CUDA cores.
+/// @tparam Scores ruled_scores
+template <class T, index_t Depth, class Scores>
+struct scored_attention_launches {
+  using flash = tensor_attention<T, Depth, Scores>;
+  ruled_attention_launches<float, T, Depth> on_cuda_cores;
+
+  void forward(context<cuda>& ctx, attention_operand<T> out, float* lse, attention_operand<const T> q,
+               attention_operand<const T> k, attention_operand<const T> v) const {
+    using tiles = typename flash::forward;
+    launch_with_shared(ctx, &tensor_attention_kernel<tiles, T>,
+                       static_cast<unsigned>(pairs() * tiles::row_blocks_of(queries())), tiles::threads,
+                       tiles::forward_bytes, pairs(), heads(), out, lse, q, k, v, queries(), keys(), scores());
+  }
+  void backward(context<cuda>& ctx, const attention_results<float, T>& to,
+                const attention_inputs<float, T>& from) const {
+    float* const delta = scratch<float>(ctx, static_cast<index_t>(pairs()) * on_cuda_cores.of.queries);
+    if (to.q.data == nullptr) on_cuda_cores.write_delta(ctx, delta, from);
+    const attention_gradients<T> g{pairs(), heads(), queries(), keys(), to.q,   to.k,     to.v,
+                                   from.dy, from.q,  from.k,    from.v, from.y, from.lse, delta};
+    const auto run = [&](auto kernel, int blocks, std::size_t bytes) {
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(blocks), flash::threads, bytes, g, scores());
+    };
+    if (to.q.data != nullptr)
+      run(&tensor_attention_dq_kernel<flash, T>, pairs() * flash::row_blocks_of(queries()), flash::dq_bytes);
+    if (to.k.data != nullptr || to.v.data != nullptr)
+      run(&tensor_attention_dkv_kernel<flash, T>, kv_pairs() * flash::row_blocks_of(keys()), flash::dkv_bytes);
+    on_cuda_cores.bias_gradient(ctx, to, from, delta);
+  }
+
+ private:
+  int queries() const { return static_cast<int>(on_cuda_cores.of.queries); }
+  int keys() const { return static_cast<int>(on_cuda_cores.of.keys); }
+  int heads() const { return static_cast<int>(on_cuda_cores.of.heads); }
+  int pairs() const { return static_cast<int>(on_cuda_cores.of.batch * on_cuda_cores.of.heads); }
+  int kv_pairs() const { return static_cast<int>(on_cuda_cores.of.batch * on_cuda_cores.of.kv_heads); }
+  Scores scores() const { return Scores{on_cuda_cores.rules}; }
+};
 
 }  // namespace gradus::cuda_kit

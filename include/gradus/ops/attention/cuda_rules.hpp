@@ -12,7 +12,9 @@ namespace gradus::cuda_kit {
 /// No options: the scores above the diagonal are masked if attention is causal.
 template <class C, index_t Depth, bool Causal>
 struct plain_launch {
-  /// Before all else: the head of the block.
+  static constexpr index_t group = 1;  ///< heads of queries for a head of keys
+
+  /// Before all else, and for each head of queries: the head.
   __device__ static void enter(index_t, index_t) {}
   __device__ static void enter_sequence(index_t) {}
   static constexpr GRADUS_HD C scale() { return static_cast<C>(gradus::detail::inverse_square_root(Depth)); }
@@ -35,19 +37,20 @@ struct plain_launch {
   __device__ static C inverse(C sum) { return C(1) / sum; }
 };
 
-/// The options. A launch is for one head of queries of each head of keys: number `member` of `group`.
+/// The options.
 template <class C>
 struct ruled_launch {
   attention_rules<C> rules;
   followed_key key;
-  index_t group, member;
-  index_t b = 0, head = 0;  ///< of the block; of all heads of queries
+  index_t group;
+  index_t b = 0, pair = 0;  ///< sequence and head of queries
+  const C* bias = nullptr;  ///< of the head
 
-  __device__ void enter(index_t kv_heads, index_t pair) {
-    b = pair / kv_heads;
-    head = pair % kv_heads * group + member;
+  __device__ void enter(index_t heads, index_t of) {
+    pair = of;
+    b = pair / heads;
     rules.key = key.now();
-    if (rules.bias != nullptr) rules.bias += rules.bias_head(b, head) * rules.queries * rules.keys;
+    if (rules.bias != nullptr) bias = rules.bias + rules.bias_head(b, pair % heads) * rules.queries * rules.keys;
   }
   __device__ void enter_sequence(index_t sequence) { b = sequence; }
   __device__ C scale() const { return rules.scale; }
@@ -63,11 +66,11 @@ struct ruled_launch {
   }
   __device__ bool sees(index_t query, index_t key_of, index_t) const { return rules.sees(b, query, key_of); }
   __device__ C score(C x, index_t query, index_t key_of) const {
-    return rules.bias == nullptr || query >= rules.queries ? x : x + rules.bias[query * rules.keys + key_of];
+    return bias == nullptr || query >= rules.queries ? x : x + bias[query * rules.keys + key_of];
   }
   __device__ C kept(C x, index_t query, index_t key_of) const {
     if (rules.threshold == 0) return x;
-    const std::uint64_t draw = rules.draw_of(b * rules.heads + head, key_of) + query;
+    const std::uint64_t draw = rules.draw_of(pair, key_of) + query;
     return rules.key.half(draw) >= rules.threshold ? x * rules.kept : C(0);
   }
   __device__ static C shift(C largest) { return largest == -INFINITY ? C(0) : largest; }

@@ -10,7 +10,7 @@
 
 namespace gradus::cuda_kit {
 
-/// What the backward kernels take: `pairs` heads of sequences, `heads` of each sequence. dq, or dk and dv, may be null.
+/// What the backward kernels take: `pairs` heads of queries, `heads` of each sequence. dq, or dk and dv, may be null.
 /// delta [pairs, queries] is dy . y of each row: the kernels that compute dq write it, and tiles of keys read it.
 template <class T>
 struct attention_gradients {
@@ -48,7 +48,9 @@ __device__ inline float row_delta(const attention_gradients<T>& g, int pair, int
 
 /// dq of a tile of queries: streams the keys.
 template <class F, class T>
-__global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_kernel(attention_gradients<T> g) {
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_dq_kernel(attention_gradients<T> g, typename F::rules is) {
+  using rules = typename F::rules;
   extern __shared__ __align__(16) unsigned char memory[];
   using tile = typename F::tile;
   const tile qs{shared_address(memory)}, dys = qs.from_row(F::block_m), ks = dys.from_row(F::block_m),
@@ -58,30 +60,35 @@ __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_ker
   const int row = F::warp_row();
   typename F::own_copy(F::head(g.q, g.heads, pair), g.q.time, q0).start(qs, g.queries - q0);
   typename F::own_copy(F::head(g.dy, g.heads, pair), g.dy.time, q0).start(dys, g.queries - q0);
-  typename F::streamed_copy copy_k(F::head(g.k, g.heads, pair), g.k.time, 0),
-      copy_v(F::head(g.v, g.heads, pair), g.v.time, 0);
-  const int tiles = F::key_tiles(q0, g.keys);
-  tile_stream stream(tiles, [&](int j, int stage) {
-    copy_k.start(ks.from_row(stage * F::block_n), g.keys - j * F::block_n);
-    copy_v.start(vs.from_row(stage * F::block_n), g.keys - j * F::block_n);
+  is.enter(g.heads, pair);
+  const tile_span span = is.template key_tiles<F>(q0, g.queries, g.keys);
+  typename F::streamed_copy copy_k(F::head_of_keys(g.k, is, g.heads, pair), g.k.time, span.first),
+      copy_v(F::head_of_keys(g.v, is, g.heads, pair), g.v.time, span.first);
+  tile_stream stream(span.tiles, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), g.keys - span.first - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), g.keys - span.first - j * F::block_n);
   });
   const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
   float row_lse[2], delta[2];
+  decltype(is.keys_of(0, 0)) seen[1][2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int at = q0 + row + F::row_of(0, 2 * h);
     const index_t of_row = static_cast<index_t>(pair) * g.queries + at;
-    row_lse[h] = at < g.queries ? g.lse[of_row] * F::log2_e : 0.0f;
+    row_lse[h] = at < g.queries ? g.lse[of_row] * log2_e : 0.0f;
+    seen[0][h] = is.keys_of(at, g.keys);
     delta[h] = row_delta<F>(g, pair, at);
     if (at < g.queries && F::lane() % 4 == 0) g.delta[of_row] = delta[h];
   }
   typename F::sums sum{};
   const auto attend = [&](auto mask) {
     return [&](int j, int stage) {
-      if (decltype(mask)::value && F::keys_seen(q0 + row + F::warp_rows - 1, j, g.keys) <= 0) return;
+      const int j0 = span.first + j * F::block_n;
+      if (decltype(mask)::value && !warp_sees(seen, j0, F::block_n)) return;
       const tile kj = ks.from_row(stage * F::block_n), vj = vs.from_row(stage * F::block_n);
-      const int seen[2] = {F::keys_seen(q0 + row + F::row_of(0, 0), j, g.keys),
-                           F::keys_seen(q0 + row + F::row_of(0, 2), j, g.keys)};
+      const decltype(is.keys_of(0, 0)) seen_here[2] = {seen[0][0].from(j0), seen[0][1].from(j0)};
+      [[maybe_unused]] kept_rows<F::score_tiles> kept;
+      if constexpr (rules::drops) kept = is.template kept_rows_of<F::score_tiles>(q0 + row, j0);
 #pragma unroll 2
       for (int key = 0; key < F::block_n; key += 16) {
         typename F::gradients s, d;
@@ -91,17 +98,22 @@ __global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dq_ker
         for (int n = 0; n < 2; ++n)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            float& x = s[0][n].r[i];
-            x = coarse_exp2(fmaf(x, F::scale_log2, -row_lse[i / 2])) * (d[0][n].r[i] - delta[i / 2]);
-            if (decltype(mask)::value && key + F::column_of(n, i) >= seen[i / 2]) x = 0;
+            float &x = s[0][n].r[i], &of_weight = d[0][n].r[i];
+            if constexpr (rules::scored) x = is.score(x, q0 + row + F::row_of(0, i), j0 + key + F::column_of(n, i));
+            if constexpr (rules::drops) of_weight = kept(of_weight, key / 8 + n, i) * is.kept;
+            x = coarse_exp2(fmaf(x, is.scale_log2, -row_lse[i / 2])) * (of_weight - delta[i / 2]);
+            if (decltype(mask)::value && !seen_here[i / 2].has(key + F::column_of(n, i))) x = 0;
           }
         add_product(sum, s, kj.from_row(key));
       }
     };
   };
-  stream.run_to(F::unmasked_key_tiles(q0, g.keys), attend(unmasked{}));
-  stream.run_to(tiles, attend(masked{}));
-  qs.store_fragment(row, sum[0], F::scale, F::scale);
+  stream.run_to(rules::scored ? span.tiles : span.whole, attend(masked{}));
+  if constexpr (!rules::scored) {
+    stream.run_to(span.whole_end, attend(unmasked{}));
+    stream.run_to(span.tiles, attend(masked{}));
+  }
+  qs.store_fragment(row, sum[0], is.scale, is.scale);
   qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dq, g.heads, pair), g.dq.time, q0 + row, g.queries,
                                                       g.dq.accumulate);
 }
@@ -151,7 +163,7 @@ class head_dq {
   /// Adds the products with the keys that these queries see, and writes the sums, or dq behind the last key.
   __device__ void end(typename F::tile keys) {
     __syncthreads();
-    const int left = F::causal ? ::min(g_.keys, i0_ + F::block_n) - k0_ : g_.keys - k0_;
+    const int left = F::rules::causal ? ::min(g_.keys, i0_ + F::block_n) - k0_ : g_.keys - k0_;
 #pragma unroll 2
     for (int key = 0; key < ::min(F::block_m, left); key += 16) {
       const fragment_a a = gradients_.load_fragment_a_transposed(key, row());
@@ -189,7 +201,7 @@ class head_dq {
         const int query = i0_ + row() + F::row_of(0, i), at = column() + F::column_of(n, i);
         if (query >= g_.queries || at >= F::depth) continue;
         put<2, true>(to + query * g_.dq.time + at, g_.dq.accumulate, 2,
-                     [&](int k) { return static_cast<float>(convert_element<T>(sum_[n].r[i + k] * F::scale)); });
+                     [&](int k) { return static_cast<float>(convert_element<T>(sum_[n].r[i + k] * F::rules::scale)); });
       }
   }
 
@@ -200,48 +212,49 @@ class head_dq {
   accumulator sum_[tiles];
 };
 
-/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries, and adds to `dq`. Queries and keys
-/// behind the last are zeros, which add nothing to rows of dk and dv that are stored.
+/// dk and dv of the keys k0 .. k0 + block_m - 1 of a head: streams the queries of the heads that use it, and adds to
+/// `dq`. Queries and keys behind the last are zeros, which add nothing to rows of dk and dv that are stored.
 template <class F, int Unrolled, class T, class Dq>
-__device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned char* memory, int pair, int k0, Dq& dq) {
+__device__ inline void add_key_tile(const attention_gradients<T>& g, typename F::rules is, unsigned char* memory,
+                                    int kv_pair, int k0, Dq& dq) {
+  using rules = typename F::rules;
   using tile = typename F::tile;
   const tile ks{shared_address(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
                                          dys = qs.from_row(2 * F::block_n);
   auto* const lses = reinterpret_cast<float*>(memory + F::dq_bytes);
   float* const deltas = lses + 2 * F::block_n;
-  const int row = F::warp_row(), first = F::causal ? k0 : 0;
-  typename F::own_copy(F::head(g.k, g.heads, pair), g.k.time, k0).start(ks, g.keys - k0);
-  typename F::own_copy(F::head(g.v, g.heads, pair), g.v.time, k0).start(vs, g.keys - k0);
-  typename F::streamed_copy copy_q(F::head(g.q, g.heads, pair), g.q.time, first),
-      copy_dy(F::head(g.dy, g.heads, pair), g.dy.time, first);
-  const float* const lse_of_pair = g.lse + static_cast<index_t>(pair) * g.queries;
-  const float* const delta_of_pair = g.delta + static_cast<index_t>(pair) * g.queries;
-  const int tiles = (g.queries - first + F::block_n - 1) / F::block_n;
-  tile_stream stream(tiles, [&](int j, int stage) {
-    const int i0 = first + j * F::block_n, at = static_cast<int>(threadIdx.x);
-    copy_q.start(qs.from_row(stage * F::block_n), g.queries - i0);
-    copy_dy.start(dys.from_row(stage * F::block_n), g.queries - i0);
-    if (at < F::block_n) {
-      cp_async_4_bytes(shared_address(lses + stage * F::block_n + at), lse_of_pair + i0 + at, i0 + at < g.queries);
-      cp_async_4_bytes(shared_address(deltas + stage * F::block_n + at), delta_of_pair + i0 + at, i0 + at < g.queries);
-    }
-  });
-  const typename F::template fragments<F::narrow> own_k(ks, row), own_v(vs, row);
+  const int row = F::warp_row(), kv_heads = g.heads / is.group;
+  typename F::own_copy(F::head(g.k, kv_heads, kv_pair), g.k.time, k0).start(ks, g.keys - k0);
+  typename F::own_copy(F::head(g.v, kv_heads, kv_pair), g.v.time, k0).start(vs, g.keys - k0);
+  is.enter(g.heads, kv_pair * is.group);
+  const tile_span span = is.template query_tiles<F>(k0, g.queries, g.keys);
+  const decltype(is.queries_of(0, 0)) seen[1][2] = {
+      {is.queries_of(k0 + row + F::row_of(0, 0), g.keys), is.queries_of(k0 + row + F::row_of(0, 2), g.keys)}};
+  typename F::template fragments<F::narrow> own_k, own_v;
   typename F::sums sum_k{}, sum_v{};
   const auto add_chunk = [&](auto mask, int query, int i0, tile q, tile dy, const float* row_lse,
                              const float* row_delta) {
     typename F::gradients s, d;
     multiply_rows(s, own_k, q.from_row(query));
     multiply_rows(d, own_v, dy.from_row(query));
+    [[maybe_unused]] kept_columns kept;
+    if constexpr (rules::drops) kept = is.kept_columns_of(i0 + query, k0 + row);
 #pragma unroll
     for (int n = 0; n < 2; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int at = query + F::column_of(n, i), key = k0 + row + F::row_of(0, i);
-        float weight = coarse_exp2(fmaf(s[0][n].r[i], F::scale_log2, -(row_lse[at] * F::log2_e)));
-        if (decltype(mask)::value && (key >= g.keys || (F::causal && i0 + at < key))) weight = 0;
-        s[0][n].r[i] = weight;
-        d[0][n].r[i] = weight * (d[0][n].r[i] - row_delta[at]);
+        const int at = query + F::column_of(n, i);
+        float &x = s[0][n].r[i], &of_weight = d[0][n].r[i];
+        if constexpr (rules::scored) x = is.score(x, i0 + at, k0 + row + F::row_of(0, i));
+        float weight = coarse_exp2(fmaf(x, is.scale_log2, -(row_lse[at] * log2_e)));
+        if (decltype(mask)::value && !seen[0][i / 2].has(i0 + at)) weight = 0;
+        if constexpr (rules::drops) {
+          x = kept(weight, n, i);
+          of_weight = kept(of_weight, n, i) * is.kept;
+        } else {
+          x = weight;
+        }
+        of_weight = weight * (of_weight - row_delta[at]);
       }
     dq.keep(query, d);
     add_product(sum_v, s, dy.from_row(query));
@@ -249,9 +262,9 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned ch
   };
   const auto attend = [&](auto mask) {
     return [&, mask](int j, int stage) {
-      const int i0 = first + j * F::block_n, at = stage * F::block_n;
+      const int i0 = span.first + j * F::block_n, at = stage * F::block_n;
       dq.begin(i0, k0);
-      if (!decltype(mask)::value || !F::causal || i0 + F::block_n > k0 + row) {  // a query sees a key of this warp
+      if (!decltype(mask)::value || warp_sees(seen, i0, F::block_n)) {
 #pragma unroll Unrolled
         for (int query = 0; query < F::block_n; query += 16)
           add_chunk(mask, query, i0, qs.from_row(at), dys.from_row(at), lses + at, deltas + at);
@@ -259,31 +272,54 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, unsigned ch
       dq.end(ks);
     };
   };
-  const int diagonal = F::causal ? ::min(tiles, F::block_m / F::block_n) : 0;
-  stream.run_to(k0 + F::block_m > g.keys ? tiles : diagonal, attend(masked{}));
-  stream.run_to(tiles, attend(unmasked{}));
+  for (int member = 0; member < is.group; ++member) {
+    const int pair = kv_pair * is.group + member;
+    if (member > 0) is.enter(g.heads, pair);
+    typename F::streamed_copy copy_q(F::head(g.q, g.heads, pair), g.q.time, span.first),
+        copy_dy(F::head(g.dy, g.heads, pair), g.dy.time, span.first);
+    const float* const lse_of_pair = g.lse + static_cast<index_t>(pair) * g.queries;
+    const float* const delta_of_pair = g.delta + static_cast<index_t>(pair) * g.queries;
+    tile_stream stream(span.tiles, [&](int j, int stage) {
+      const int i0 = span.first + j * F::block_n, at = static_cast<int>(threadIdx.x);
+      copy_q.start(qs.from_row(stage * F::block_n), g.queries - i0);
+      copy_dy.start(dys.from_row(stage * F::block_n), g.queries - i0);
+      if (at < F::block_n) {
+        cp_async_4_bytes(shared_address(lses + stage * F::block_n + at), lse_of_pair + i0 + at, i0 + at < g.queries);
+        cp_async_4_bytes(shared_address(deltas + stage * F::block_n + at), delta_of_pair + i0 + at,
+                         i0 + at < g.queries);
+      }
+    });
+    if (member == 0) own_k.take(ks, row), own_v.take(vs, row);
+    stream.run_to(rules::scored ? span.tiles : span.whole, attend(masked{}));
+    if constexpr (!rules::scored) {
+      stream.run_to(span.whole_end, attend(unmasked{}));
+      stream.run_to(span.tiles, attend(masked{}));
+    }
+  }
   if (g.dk.data != nullptr) {
-    ks.store_fragment(row, sum_k[0], F::scale, F::scale);
-    ks.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dk, g.heads, pair), g.dk.time, k0 + row, g.keys,
-                                                        g.dk.accumulate);
+    ks.store_fragment(row, sum_k[0], is.scale, is.scale);
+    ks.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dk, kv_heads, kv_pair), g.dk.time, k0 + row,
+                                                        g.keys, g.dk.accumulate);
   }
   if (g.dv.data != nullptr) {
-    vs.store_fragment(row, sum_v[0], 1.0f, 1.0f);
-    vs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dv, g.heads, pair), g.dv.time, k0 + row, g.keys,
-                                                        g.dv.accumulate);
+    vs.store_fragment(row, sum_v[0], is.kept, is.kept);
+    vs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dv, kv_heads, kv_pair), g.dv.time, k0 + row,
+                                                        g.keys, g.dv.accumulate);
   }
 }
 
 /// dk and dv, a tile of keys a block.
 template <class F, class T>
-__global__ void __launch_bounds__(F::threads, F::blocks) tensor_attention_dkv_kernel(attention_gradients<T> g) {
+__global__ void __launch_bounds__(F::threads, F::blocks)
+    tensor_attention_dkv_kernel(attention_gradients<T> g, typename F::rules is) {
   extern __shared__ __align__(16) unsigned char memory[];
   no_dq<F> none;
-  add_key_tile<F, 1>(g, memory, static_cast<int>(blockIdx.x) % g.pairs,
-                     static_cast<int>(blockIdx.x) / g.pairs * F::block_m, none);
+  const int kv_pairs = g.pairs / is.group;
+  add_key_tile<F, 1>(g, is, memory, static_cast<int>(blockIdx.x) % kv_pairs,
+                     static_cast<int>(blockIdx.x) / kv_pairs * F::block_m, none);
 }
 
-/// dq, dk and dv, a head a block in turn, with sums [gridDim.x, head_dq::sums_of(queries)].
+/// dq, dk and dv by plain_scores, a head a block in turn, with sums [gridDim.x, head_dq::sums_of(queries)].
 template <class F, class T>
 __global__ void __launch_bounds__(F::threads, F::blocks)
     tensor_attention_heads_kernel(attention_gradients<T> g, float* sums) {
@@ -298,7 +334,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
     }
     __syncthreads();
     for (int k0 = 0; k0 < g.keys; k0 += F::block_m) {
-      add_key_tile<F, 2>(g, memory, pair, k0, dq);
+      add_key_tile<F, 2>(g, {}, memory, pair, k0, dq);
       __syncthreads();  // before the next tile overwrites what others still store
     }
   }

@@ -1,0 +1,191 @@
+#pragma once
+// The rules of attention on tensor cores, as types: which scores of a warp's accumulators count, what is added to them,
+// and which weights dropout keeps. Without options they compile to nothing but the causal mask.
+
+#include <array>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+
+#include "cuda_rules.hpp"
+
+namespace gradus::cuda_kit {
+
+inline constexpr float log2_e = 1.44269504088896341f;
+
+/// What a row of scores sees: positions first .. last, counted from `begin` on after from(begin).
+struct seen_between {
+  int first, last;
+  __device__ seen_between from(int begin) const { return {first - begin, last - begin}; }
+  __device__ bool has(int at) const { return first <= at && at <= last; }
+  __device__ bool meets(int count) const { return first < count && last >= 0; }
+};
+struct seen_up_to {
+  int last;
+  __device__ seen_up_to from(int begin) const { return {last - begin}; }
+  __device__ bool has(int at) const { return at <= last; }
+  __device__ bool meets(int) const { return last >= 0; }
+};
+struct seen_since {
+  int first;
+  __device__ seen_since from(int begin) const { return {first - begin}; }
+  __device__ bool has(int at) const { return first <= at; }
+  __device__ bool meets(int count) const { return first < count; }
+};
+/// The streamed tiles from position `first` on: of `tiles`, those from `whole` to `whole_end` - 1 need no mask.
+struct tile_span {
+  int first, whole, whole_end, tiles;
+};
+
+/// No options: the scores above the diagonal are masked if attention is causal.
+template <index_t Depth, bool Causal>
+struct plain_scores {
+  static constexpr bool causal = Causal, may_be_empty = false, scored = false, drops = false;
+  static constexpr int group = 1;  ///< heads of queries for a head of keys
+  static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
+  static constexpr float scale_log2 = scale * log2_e;
+  static constexpr float natural = scale;
+  static constexpr float kept = 1;
+
+  /// Before all else: the head of queries of the block.
+  __device__ static void enter(int, int) {}
+  __device__ static seen_up_to keys_of(int query, int keys) { return {(Causal ? ::min(query + 1, keys) : keys) - 1}; }
+  __device__ static seen_since queries_of(int key, int keys) { return {key >= keys ? INT_MAX : Causal ? key : 0}; }
+  /// The tiles of F::block_n keys that F::block_m queries from q0 on see.
+  template <class F>
+  __device__ static tile_span key_tiles(int q0, int, int keys) {
+    return {0, 0, (Causal ? ::min(q0, keys) : keys) / F::block_n,
+            ((Causal ? ::min(q0 + F::block_m, keys) : keys) + F::block_n - 1) / F::block_n};
+  }
+  /// The tiles of queries that see the keys from k0 on.
+  template <class F>
+  __device__ static tile_span query_tiles(int k0, int queries, int keys) {
+    const int first = Causal ? k0 : 0, tiles = (queries - first + F::block_n - 1) / F::block_n;
+    return {first, k0 + F::block_m > keys ? tiles : Causal ? ::min(tiles, F::block_m / F::block_n) : 0, tiles, tiles};
+  }
+};
+
+/// Which elements of accumulators a bit for each keeps: that of element i of accumulator n is the sign of byte
+/// `byte(n, i)` of word `word(n, i)`, shifted.
+__device__ inline float keep_if_sign(float x, std::uint32_t word, unsigned byte) {
+  std::uint32_t all;
+  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(all) : "r"(word), "r"(0x8888u + 0x1111u * byte));  // the byte's sign, 32 times
+  return __uint_as_float(__float_as_uint(x) & all);
+}
+/// Dropout of 16 queries [rows of accumulators] and 8 * Tiles keys: the bit of element i of accumulator n is number
+/// i * Tiles + n.
+template <int Tiles>
+struct kept_rows {
+  std::uint32_t bits;
+  __device__ float operator()(float x, int n, int i) const {
+    const int at = i * Tiles + n;
+    return keep_if_sign(x, bits << (7 - at % 8), static_cast<unsigned>(at / 8));
+  }
+};
+/// Dropout of 16 keys [rows of accumulators] and 16 queries.
+struct kept_columns {
+  std::uint32_t even, odd;
+  __device__ float operator()(float x, int n, int i) const {
+    return keep_if_sign(x, i % 2 == 0 ? even : odd, static_cast<unsigned>(i / 2 * 2 + n));
+  }
+};
+
+/// The options. Each row of scores sees adjacent keys; a mask and a bias (Scored) and dropout (Drops) are extra.
+template <bool Drops, bool Scored>
+struct ruled_scores : ruled_launch<float> {
+  static constexpr bool causal = false, may_be_empty = true, scored = Scored, drops = Drops;
+  float scale, scale_log2, natural, kept;     ///< `natural`: of the unit of scores() to that of log-sum-exps
+  std::uint64_t octets = 0, first_octet = 0;  ///< of queries: in a head, and that of the head's first draw
+
+  ruled_scores(const ruled_launch<float>& of)
+      : ruled_launch<float>(of),
+        scale(of.rules.scale),
+        scale_log2(Scored ? 1.0f : of.rules.scale * log2_e),
+        natural(Scored ? 1 / log2_e : of.rules.scale),
+        kept(of.rules.kept),
+        octets((of.rules.queries + 7) / 8) {}
+
+  __device__ void enter(int heads, int pair) {
+    ruled_launch<float>::enter(heads, pair);
+    if constexpr (Drops) first_octet = rules.draw_of(pair, 0) / 8;
+  }
+  __device__ seen_between keys_of(int query, int) const {
+    return {static_cast<int>(rules.first_key(b, query)), static_cast<int>(rules.end_key(b, query)) - 1};
+  }
+  __device__ seen_between queries_of(int key, int) const {
+    if (key >= static_cast<int>(rules.keys_of(b))) return {INT_MAX, -1};
+    return {static_cast<int>(rules.first_query(b, key)), static_cast<int>(rules.end_query(b, key)) - 1};
+  }
+  template <class F>
+  __device__ tile_span key_tiles(int q0, int queries, int keys) const {
+    return tiles_of<F>(keys_of(q0, keys), keys_of(::min(q0 + F::block_m, queries) - 1, keys));
+  }
+  template <class F>
+  __device__ tile_span query_tiles(int k0, int, int keys) const {
+    const int there = static_cast<int>(rules.keys_of(b)), end = k0 + F::block_m;
+    if (k0 >= there) return {0, 0, 0, 0};
+    tile_span span = tiles_of<F>(queries_of(k0, keys), queries_of(::min(end, there) - 1, keys));
+    if (end > there) span.whole = span.tiles;
+    return span;
+  }
+  /// A score in the unit of exp2, if there are a mask or a bias.
+  __device__ float score(float x, int query, int key) const {
+    x *= scale * log2_e;
+    const auto at = static_cast<index_t>(key);
+    if (query >= static_cast<int>(rules.queries) || at >= rules.keys) return x;
+    if (rules.mask != nullptr && !rules.mask[b * rules.keys + at]) return -INFINITY;
+    return bias == nullptr ? x : fmaf(bias[static_cast<index_t>(query) * rules.keys + at], log2_e, x);
+  }
+  /// Dropout of a warp's 16 queries from `query` on and 8 * Tiles keys from `key` on; both are multiples of 8.
+  template <int Tiles>
+  __device__ kept_rows<Tiles> kept_rows_of(int query, int key) const {
+    const int row = lane() / 4, column = lane() % 4 * 2;
+    std::uint32_t bits = 0;
+#pragma unroll
+    for (int p = 0; p < Tiles / 2; ++p) {
+      const int at = 8 * p + row, i = at / Tiles;
+      bits |= kept_of(query / 8 + i / 2, key + at % Tiles * 8 + column + i % 2) << 8 * p;
+    }
+#pragma unroll
+    for (int s = 4; s > 0; s /= 2) {  // transposes the bits of each byte and the eight lanes that share columns
+      const std::uint32_t low = s == 4 ? 0x0F0F0F0Fu : s == 2 ? 0x33333333u : 0x55555555u;
+      const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, bits, 4 * s);
+      bits = (row & s) != 0 ? (bits & ~low) | (other >> s & low) : (bits & low) | (other << s & ~low);
+    }
+    return {bits};
+  }
+  /// Dropout of a warp's 16 keys from `key` on and 16 queries from `query` on, a multiple of 8.
+  __device__ kept_columns kept_columns_of(int query, int key) const {
+    const int pair = lane() % 4;
+    std::uint32_t bits = kept_of(query / 8 + pair % 2, key + lane() / 4 + pair / 2 * 8) << 8 * pair;
+    bits |= __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
+    bits |= __shfl_xor_sync(0xFFFFFFFFu, bits, 2);
+    return {bits << (7 - 2 * pair), bits << (6 - 2 * pair)};
+  }
+
+ private:
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  /// The tiles that rows see whose first sees `first` and whose last sees `last`; neither end falls from row to row.
+  template <class F>
+  __device__ static tile_span tiles_of(seen_between first, seen_between last) {
+    const int begin = first.first / F::block_n * F::block_n;
+    const auto tiles_before = [&](int end) { return ::max(end - begin, 0) / F::block_n; };
+    const int tiles = tiles_before(last.last + F::block_n);
+    return {begin, ::min(tiles_before(last.first + F::block_n - 1), tiles), tiles_before(first.last + 1), tiles};
+  }
+  /// A bit for each of eight queries of a key: whether dropout keeps the weight.
+  __device__ std::uint32_t kept_of(int octet, int key) const {
+    const std::array<std::uint32_t, 4> words =
+        rules.key.words(first_octet + static_cast<std::uint64_t>(key) * octets + static_cast<unsigned>(octet));
+    const std::uint32_t limit = rules.threshold << 16;
+    std::uint32_t bits = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (words[k] << 16 >= limit) bits |= 1u << 2 * k;
+      if (words[k] >= limit) bits |= 2u << 2 * k;
+    }
+    return bits;
+  }
+};
+
+}  // namespace gradus::cuda_kit
