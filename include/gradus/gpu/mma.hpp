@@ -216,20 +216,20 @@ class tile_copy {
   const T* next_;
 };
 
-/// Double-buffered streaming of `tiles` tiles: load(tile, stage) fills a stage while the other is computed.
+/// Double-buffered streaming of tiles begin .. end - 1: load(tile, stage) fills a stage while the other is computed.
 template <class Load>
 class tile_stream {
  public:
   /// Loads the first tile; returns when it, and all copies that were started before, have landed.
-  __device__ tile_stream(int tiles, Load load) : tiles_(tiles), load_(load) {
-    load_(0, 0);
+  __device__ tile_stream(int begin, int end, Load load) : at_(begin), end_(end), load_(load) {
+    load_(begin, begin % 2);
     land();
   }
   /// compute(tile, stage) for the next tiles, up to `end`.
   template <class Compute>
   __device__ void run_to(int end, const Compute& compute) {
     for (; at_ < end; ++at_) {
-      if (at_ + 1 < tiles_) load_(at_ + 1, (at_ + 1) % 2);
+      if (at_ + 1 < end_) load_(at_ + 1, (at_ + 1) % 2);
       compute(at_, at_ % 2);
       land();
     }
@@ -241,7 +241,7 @@ class tile_stream {
     cp_async_wait<0>();
     __syncthreads();
   }
-  int tiles_, at_ = 0;
+  int at_, end_;
   Load load_;
 };
 

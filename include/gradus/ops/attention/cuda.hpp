@@ -187,7 +187,7 @@ struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
     if (rules.cap != 0) throw error("attention(q, k, v, options): cap: the CPU has it, the GPU does not");
     using plain = cuda_kit::attention_launches<C, T, Depth, true>;
     const cuda_kit::ruled_attention_launches<C, T, Depth> ruled{
-        of, cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), of.group()}};
+        of, cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), static_cast<int>(of.group())}};
     if constexpr (plain::on_tensor_cores) {
       const auto with = [&]<bool Drops, bool Scored>(cuda_kit::ruled_scores<Drops, Scored>*) {
         f(cuda_kit::scored_attention_launches<T, Depth, cuda_kit::ruled_scores<Drops, Scored>>{ruled});

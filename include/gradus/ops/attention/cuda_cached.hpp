@@ -138,7 +138,7 @@ struct kernel<op::cached_attention<Depth, Rules>, cuda> {
              static_cast<const T*>(x.past_values.data), extents, is);
     };
     if constexpr (std::is_same_v<Rules, only_causal<true>>) run(plain_launch<C, Depth, false>{});
-    else run(ruled_launch<C>{rules, {}, of.group()});
+    else run(ruled_launch<C>{rules, {}, static_cast<int>(of.group())});
   }
 };
 

@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(F::threads)
   C* const weights = dys + F::block_n * F::row_stride;
   C* const row_lse = weights + F::block_m * F::scores_stride;
   C* const row_delta = row_lse + F::block_n;
-  const index_t kv_heads = heads / is.group, kv_pairs = pairs / is.group;
+  const index_t kv_heads = heads / static_cast<index_t>(is.group), kv_pairs = pairs / static_cast<index_t>(is.group);
   const index_t kv_pair = blockIdx.x % kv_pairs, k0 = blockIdx.x / kv_pairs * F::block_m;
   is.enter_sequence(kv_pair / kv_heads);
   F::template load_tile<F::block_m>(ks, F::head(k, kv_heads, kv_pair), k.time, k0, keys, is.scale());

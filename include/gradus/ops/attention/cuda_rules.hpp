@@ -12,7 +12,7 @@ namespace gradus::cuda_kit {
 /// No options: the scores above the diagonal are masked if attention is causal.
 template <class C, index_t Depth, bool Causal>
 struct plain_launch {
-  static constexpr index_t group = 1;  ///< heads of queries for a head of keys
+  static constexpr int group = 1;  ///< heads of queries for a head of keys
 
   /// Before all else, and for each head of queries: the head.
   __device__ static void enter(index_t, index_t) {}
@@ -42,7 +42,7 @@ template <class C>
 struct ruled_launch {
   attention_rules<C> rules;
   followed_key key;
-  index_t group;
+  int group;  ///< heads of queries for a head of keys
   index_t b = 0, pair = 0;  ///< sequence and head of queries
   const C* bias = nullptr;  ///< of the head
 

@@ -32,11 +32,14 @@ struct tensor_attention {
   static constexpr int score_tiles = block_n / 8;                                 ///< n8 tiles of scores
   using rules = Rules;
   using tile = shared_tile<T, width>;
-  static constexpr std::size_t forward_bytes = tile::bytes(block_m + 4 * block_n);
-  static constexpr std::size_t dq_bytes = tile::bytes(2 * block_m + 4 * block_n);
+  static constexpr std::size_t forward_tiles = tile::bytes(block_m + 4 * block_n);
+  static constexpr std::size_t backward_tiles = tile::bytes(2 * block_m + 4 * block_n);
+  static constexpr std::size_t seen_bytes = Rules::cheap ? 0 : block_m * sizeof(seen_between);  ///< behind the tiles
+  static constexpr std::size_t forward_bytes = forward_tiles + seen_bytes;
+  static constexpr std::size_t dq_bytes = backward_tiles + seen_bytes;
   static constexpr std::size_t dkv_bytes = dq_bytes + 4 * block_n * sizeof(float);
-  /// Forward of narrow heads has 32 rows a warp: each ldmatrix feeds twice the products.
-  using forward = tensor_attention<T, Depth, Rules, narrow ? 2 : 1>;
+  /// Forward of narrow heads has 32 rows a warp, for which each ldmatrix feeds twice the products, if registers suffice.
+  using forward = tensor_attention<T, Depth, Rules, narrow && Rules::cheap ? 2 : 1>;
   /// Backward of whole heads.
   using whole_heads = tensor_attention<T, Depth, Rules, 1, 8>;
   static constexpr bool has_whole_heads = narrow && width % 32 == 0;  // two warps share the columns of 16 rows of dq
@@ -78,15 +81,49 @@ struct tensor_attention {
 using masked = std::true_type;
 using unmasked = std::false_type;
 
-/// Whether a row of this warp sees one of `count` positions from `begin` on.
-template <int Strips, class Seen>
-__device__ inline bool warp_sees(const Seen (&rows)[Strips][2], int begin, int count) {
-  bool any = false;
-#pragma unroll
-  for (const auto& of_strip : rows)
-#pragma unroll
-    for (const Seen& row : of_strip) any = any || row.from(begin).meets(count);
-  return __any_sync(0xFFFFFFFFu, any);
+/// What the rows of a block see, which of(row) computes: in shared memory, from the next barrier on, unless it is cheap.
+template <class F, class Of>
+class seen_by_rows {
+ public:
+  __device__ seen_by_rows(unsigned char* shared, Of of) : of_(of), shared_(reinterpret_cast<seen_between*>(shared)) {
+    if constexpr (!F::rules::cheap)
+      if (const int row = static_cast<int>(threadIdx.x); row < F::block_m) shared_[row] = of_(row);
+  }
+  __device__ auto operator()(int row) const {
+    if constexpr (F::rules::cheap) return of_(row);
+    else return shared_[row];
+  }
+  /// Whether a row of this warp sees one of `count` positions from `begin` on.
+  __device__ bool warp_meets(int begin, int count) const {
+    return __any_sync(0xFFFFFFFFu, (*this)(F::warp_row() + F::lane() % F::warp_rows).from(begin).meets(count));
+  }
+
+ private:
+  static_assert(F::block_m <= F::threads || F::rules::cheap, "a thread computes a row's");
+  Of of_;
+  seen_between* shared_;
+};
+/// seen_by_rows<F>, of a lambda.
+template <class F, class Of>
+__device__ seen_by_rows<F, Of> rows_see(unsigned char* shared, Of of) {
+  return {shared, of};
+}
+
+/// Runs attend(masked or unmasked) over a span of tiles.
+template <class Rules, class Stream, class Attend>
+__device__ inline void run_over(Stream& stream, const tile_span& span, const Attend& attend) {
+  const auto with_mask = attend(masked{});
+  const auto without = attend(unmasked{});
+  if constexpr (Rules::cheap) {
+    stream.run_to(span.whole, with_mask);
+    stream.run_to(span.whole_end, without);
+    stream.run_to(span.end, with_mask);
+  } else {  // one loop is less code
+    stream.run_to(span.end, [&](int j, int stage) {
+      if (Rules::scored || j < span.whole || j >= span.whole_end) with_mask(j, stage);
+      else without(j, stage);
+    });
+  }
 }
 
 template <class F, class T>
@@ -104,27 +141,27 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
   is.enter(heads, pair);
   typename F::own_copy(F::head(q, heads, pair), q.time, q0).start(qs, queries - q0);
   const tile_span span = is.template key_tiles<F>(q0, queries, keys);
-  typename F::streamed_copy copy_k(F::head_of_keys(k, is, heads, pair), k.time, span.first),
-      copy_v(F::head_of_keys(v, is, heads, pair), v.time, span.first);
-  tile_stream stream(span.tiles, [&](int j, int stage) {
-    copy_k.start(ks.from_row(stage * F::block_n), keys - span.first - j * F::block_n);
-    copy_v.start(vs.from_row(stage * F::block_n), keys - span.first - j * F::block_n);
+  const auto seen = rows_see<F>(memory + F::forward_tiles, [=](int r) { return is.keys_of(q0 + r, keys); });
+  typename F::streamed_copy copy_k(F::head_of_keys(k, is, heads, pair), k.time, span.begin * F::block_n),
+      copy_v(F::head_of_keys(v, is, heads, pair), v.time, span.begin * F::block_n);
+  tile_stream stream(span.begin, span.end, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), keys - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), keys - j * F::block_n);
   });
-  const typename F::template fragments<F::strips == 1> own(qs, row);
+  const typename F::template fragments<F::strips == 1 && rules::cheap> own(qs, row);
   typename F::sums sum{};
   float row_max[F::strips][2], row_sum[F::strips][2]{};
-  decltype(is.keys_of(0, 0)) seen[F::strips][2];
 #pragma unroll
-  for (int strip = 0; strip < F::strips; ++strip)
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      row_max[strip][h] = -INFINITY;
-      seen[strip][h] = is.keys_of(q0 + row + F::row_of(strip, 2 * h), keys);
-    }
+  for (auto& of_strip : row_max) of_strip[0] = of_strip[1] = -INFINITY;
   const auto attend = [&](auto mask) {
     return [&](int j, int stage) {
-      const int j0 = span.first + j * F::block_n;
-      if (decltype(mask)::value && !warp_sees(seen, j0, F::block_n)) return;
+      const int j0 = j * F::block_n;
+      if (decltype(mask)::value && !seen.warp_meets(j0, F::block_n)) return;
+      [[maybe_unused]] kept_rows<F::score_tiles> kept[F::strips];
+      if constexpr (rules::drops)
+#pragma unroll
+        for (int strip = 0; strip < F::strips; ++strip)
+          kept[strip] = is.template kept_rows_of<F::score_tiles>(q0 + row + 16 * strip, j0);
       typename F::scores s;
       multiply_rows(s, own, ks.from_row(stage * F::block_n));
 #pragma unroll
@@ -133,7 +170,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
         for (int h = 0; h < 2; ++h) {
           float& most = row_max[strip][h];
           const float last_max = most;
-          const auto seen_here = seen[strip][h].from(j0);
+          const auto seen_here = seen(row + F::row_of(strip, 2 * h)).from(j0);
 #pragma unroll
           for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
@@ -157,21 +194,16 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
           for (auto& of_columns : sum[strip]) of_columns.r[2 * h] *= rescale, of_columns.r[2 * h + 1] *= rescale;
         }
         if constexpr (rules::drops) {
-          const auto kept = is.template kept_rows_of<F::score_tiles>(q0 + row + 16 * strip, j0);
 #pragma unroll
           for (int n = 0; n < F::score_tiles; ++n)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) s[strip][n].r[i] = kept(s[strip][n].r[i], n, i);
+            for (int i = 0; i < 4; ++i) s[strip][n].r[i] = kept[strip](s[strip][n].r[i], n, i);
         }
       }
       add_product(sum, s, vs.from_row(stage * F::block_n));
     };
   };
-  stream.run_to(rules::scored ? span.tiles : span.whole, attend(masked{}));
-  if constexpr (!rules::scored) {
-    stream.run_to(span.whole_end, attend(unmasked{}));
-    stream.run_to(span.tiles, attend(masked{}));
-  }
+  run_over<rules>(stream, span, attend);
 #pragma unroll
   for (int strip = 0; strip < F::strips; ++strip) {
     float by[2];

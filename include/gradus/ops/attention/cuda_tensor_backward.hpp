@@ -62,31 +62,33 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
   typename F::own_copy(F::head(g.dy, g.heads, pair), g.dy.time, q0).start(dys, g.queries - q0);
   is.enter(g.heads, pair);
   const tile_span span = is.template key_tiles<F>(q0, g.queries, g.keys);
-  typename F::streamed_copy copy_k(F::head_of_keys(g.k, is, g.heads, pair), g.k.time, span.first),
-      copy_v(F::head_of_keys(g.v, is, g.heads, pair), g.v.time, span.first);
-  tile_stream stream(span.tiles, [&](int j, int stage) {
-    copy_k.start(ks.from_row(stage * F::block_n), g.keys - span.first - j * F::block_n);
-    copy_v.start(vs.from_row(stage * F::block_n), g.keys - span.first - j * F::block_n);
+  const auto seen =
+      rows_see<F>(memory + F::backward_tiles, [=, keys = g.keys](int r) { return is.keys_of(q0 + r, keys); });
+  typename F::streamed_copy copy_k(F::head_of_keys(g.k, is, g.heads, pair), g.k.time, span.begin * F::block_n),
+      copy_v(F::head_of_keys(g.v, is, g.heads, pair), g.v.time, span.begin * F::block_n);
+  tile_stream stream(span.begin, span.end, [&](int j, int stage) {
+    copy_k.start(ks.from_row(stage * F::block_n), g.keys - j * F::block_n);
+    copy_v.start(vs.from_row(stage * F::block_n), g.keys - j * F::block_n);
   });
-  const typename F::template fragments<true> own_q(qs, row), own_dy(dys, row);
+  const typename F::template fragments<true> own_q(qs, row);
+  const typename F::template fragments<!rules::drops> own_dy(dys, row);
   float row_lse[2], delta[2];
-  decltype(is.keys_of(0, 0)) seen[1][2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int at = q0 + row + F::row_of(0, 2 * h);
     const index_t of_row = static_cast<index_t>(pair) * g.queries + at;
     row_lse[h] = at < g.queries ? g.lse[of_row] * log2_e : 0.0f;
-    seen[0][h] = is.keys_of(at, g.keys);
     delta[h] = row_delta<F>(g, pair, at);
     if (at < g.queries && F::lane() % 4 == 0) g.delta[of_row] = delta[h];
   }
   typename F::sums sum{};
   const auto attend = [&](auto mask) {
     return [&](int j, int stage) {
-      const int j0 = span.first + j * F::block_n;
-      if (decltype(mask)::value && !warp_sees(seen, j0, F::block_n)) return;
+      const int j0 = j * F::block_n;
+      if (decltype(mask)::value && !seen.warp_meets(j0, F::block_n)) return;
       const tile kj = ks.from_row(stage * F::block_n), vj = vs.from_row(stage * F::block_n);
-      const decltype(is.keys_of(0, 0)) seen_here[2] = {seen[0][0].from(j0), seen[0][1].from(j0)};
+      const decltype(seen(0)) seen_here[2] = {seen(row + F::row_of(0, 0)).from(j0),
+                                              seen(row + F::row_of(0, 2)).from(j0)};
       [[maybe_unused]] kept_rows<F::score_tiles> kept;
       if constexpr (rules::drops) kept = is.template kept_rows_of<F::score_tiles>(q0 + row, j0);
 #pragma unroll 2
@@ -100,19 +102,16 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
           for (int i = 0; i < 4; ++i) {
             float &x = s[0][n].r[i], &of_weight = d[0][n].r[i];
             if constexpr (rules::scored) x = is.score(x, q0 + row + F::row_of(0, i), j0 + key + F::column_of(n, i));
-            if constexpr (rules::drops) of_weight = kept(of_weight, key / 8 + n, i) * is.kept;
-            x = coarse_exp2(fmaf(x, is.scale_log2, -row_lse[i / 2])) * (of_weight - delta[i / 2]);
+            if constexpr (rules::drops) of_weight = fmaf(kept.from(key / 8)(of_weight, n, i), is.kept, -delta[i / 2]);
+            else of_weight -= delta[i / 2];
+            x = coarse_exp2(fmaf(x, is.scale_log2, -row_lse[i / 2])) * of_weight;
             if (decltype(mask)::value && !seen_here[i / 2].has(key + F::column_of(n, i))) x = 0;
           }
         add_product(sum, s, kj.from_row(key));
       }
     };
   };
-  stream.run_to(rules::scored ? span.tiles : span.whole, attend(masked{}));
-  if constexpr (!rules::scored) {
-    stream.run_to(span.whole_end, attend(unmasked{}));
-    stream.run_to(span.tiles, attend(masked{}));
-  }
+  run_over<rules>(stream, span, attend);
   qs.store_fragment(row, sum[0], is.scale, is.scale);
   qs.template store_to_global<F::warp_rows, F::depth>(row, F::head(g.dq, g.heads, pair), g.dq.time, q0 + row, g.queries,
                                                       g.dq.accumulate);
@@ -221,22 +220,26 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
   using tile = typename F::tile;
   const tile ks{shared_address(memory)}, vs = ks.from_row(F::block_m), qs = vs.from_row(F::block_m),
                                          dys = qs.from_row(2 * F::block_n);
-  auto* const lses = reinterpret_cast<float*>(memory + F::dq_bytes);
+  auto* const lses = reinterpret_cast<float*>(memory + F::backward_tiles + F::seen_bytes);
   float* const deltas = lses + 2 * F::block_n;
   const int row = F::warp_row(), kv_heads = g.heads / is.group;
   typename F::own_copy(F::head(g.k, kv_heads, kv_pair), g.k.time, k0).start(ks, g.keys - k0);
   typename F::own_copy(F::head(g.v, kv_heads, kv_pair), g.v.time, k0).start(vs, g.keys - k0);
   is.enter(g.heads, kv_pair * is.group);
   const tile_span span = is.template query_tiles<F>(k0, g.queries, g.keys);
-  const decltype(is.queries_of(0, 0)) seen[1][2] = {
-      {is.queries_of(k0 + row + F::row_of(0, 0), g.keys), is.queries_of(k0 + row + F::row_of(0, 2), g.keys)}};
-  typename F::template fragments<F::narrow> own_k, own_v;
+  const auto seen =
+      rows_see<F>(memory + F::backward_tiles, [=, keys = g.keys](int r) { return is.queries_of(k0 + r, keys); });
+  // Each is 16 registers for heads of 64.
+  typename F::template fragments<F::narrow && rules::cheap> own_k;
+  typename F::template fragments<F::narrow && rules::causal> own_v;
   typename F::sums sum_k{}, sum_v{};
   const auto add_chunk = [&](auto mask, int query, int i0, tile q, tile dy, const float* row_lse,
                              const float* row_delta) {
     typename F::gradients s, d;
     multiply_rows(s, own_k, q.from_row(query));
     multiply_rows(d, own_v, dy.from_row(query));
+    const decltype(seen(0)) seen_here[2] = {seen(row + F::row_of(0, 0)).from(i0 + query),
+                                            seen(row + F::row_of(0, 2)).from(i0 + query)};
     [[maybe_unused]] kept_columns kept;
     if constexpr (rules::drops) kept = is.kept_columns_of(i0 + query, k0 + row);
 #pragma unroll
@@ -247,14 +250,14 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
         float &x = s[0][n].r[i], &of_weight = d[0][n].r[i];
         if constexpr (rules::scored) x = is.score(x, i0 + at, k0 + row + F::row_of(0, i));
         float weight = coarse_exp2(fmaf(x, is.scale_log2, -(row_lse[at] * log2_e)));
-        if (decltype(mask)::value && !seen[0][i / 2].has(i0 + at)) weight = 0;
+        if (decltype(mask)::value && !seen_here[i / 2].has(F::column_of(n, i))) weight = 0;
         if constexpr (rules::drops) {
           x = kept(weight, n, i);
-          of_weight = kept(of_weight, n, i) * is.kept;
+          of_weight = weight * fmaf(kept(of_weight, n, i), is.kept, -row_delta[at]);
         } else {
           x = weight;
+          of_weight = weight * (of_weight - row_delta[at]);
         }
-        of_weight = weight * (of_weight - row_delta[at]);
       }
     dq.keep(query, d);
     add_product(sum_v, s, dy.from_row(query));
@@ -262,9 +265,9 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
   };
   const auto attend = [&](auto mask) {
     return [&, mask](int j, int stage) {
-      const int i0 = span.first + j * F::block_n, at = stage * F::block_n;
+      const int i0 = j * F::block_n, at = stage * F::block_n;
       dq.begin(i0, k0);
-      if (!decltype(mask)::value || warp_sees(seen, i0, F::block_n)) {
+      if (!decltype(mask)::value || seen.warp_meets(i0, F::block_n)) {
 #pragma unroll Unrolled
         for (int query = 0; query < F::block_n; query += 16)
           add_chunk(mask, query, i0, qs.from_row(at), dys.from_row(at), lses + at, deltas + at);
@@ -275,12 +278,12 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
   for (int member = 0; member < is.group; ++member) {
     const int pair = kv_pair * is.group + member;
     if (member > 0) is.enter(g.heads, pair);
-    typename F::streamed_copy copy_q(F::head(g.q, g.heads, pair), g.q.time, span.first),
-        copy_dy(F::head(g.dy, g.heads, pair), g.dy.time, span.first);
+    typename F::streamed_copy copy_q(F::head(g.q, g.heads, pair), g.q.time, span.begin * F::block_n),
+        copy_dy(F::head(g.dy, g.heads, pair), g.dy.time, span.begin * F::block_n);
     const float* const lse_of_pair = g.lse + static_cast<index_t>(pair) * g.queries;
     const float* const delta_of_pair = g.delta + static_cast<index_t>(pair) * g.queries;
-    tile_stream stream(span.tiles, [&](int j, int stage) {
-      const int i0 = span.first + j * F::block_n, at = static_cast<int>(threadIdx.x);
+    tile_stream stream(span.begin, span.end, [&](int j, int stage) {
+      const int i0 = j * F::block_n, at = static_cast<int>(threadIdx.x);
       copy_q.start(qs.from_row(stage * F::block_n), g.queries - i0);
       copy_dy.start(dys.from_row(stage * F::block_n), g.queries - i0);
       if (at < F::block_n) {
@@ -290,11 +293,7 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
       }
     });
     if (member == 0) own_k.take(ks, row), own_v.take(vs, row);
-    stream.run_to(rules::scored ? span.tiles : span.whole, attend(masked{}));
-    if constexpr (!rules::scored) {
-      stream.run_to(span.whole_end, attend(unmasked{}));
-      stream.run_to(span.tiles, attend(masked{}));
-    }
+    run_over<rules>(stream, span, attend);
   }
   if (g.dk.data != nullptr) {
     ks.store_fragment(row, sum_k[0], is.scale, is.scale);

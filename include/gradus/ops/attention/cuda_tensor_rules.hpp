@@ -5,6 +5,7 @@
 #include <array>
 #include <climits>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda_rules.hpp"
@@ -32,15 +33,15 @@ struct seen_since {
   __device__ bool has(int at) const { return first <= at; }
   __device__ bool meets(int count) const { return first < count; }
 };
-/// The streamed tiles from position `first` on: of `tiles`, those from `whole` to `whole_end` - 1 need no mask.
+/// The streamed tiles begin .. end - 1, of which whole .. whole_end - 1 need no mask.
 struct tile_span {
-  int first, whole, whole_end, tiles;
+  int begin, whole, whole_end, end;
 };
 
 /// No options: the scores above the diagonal are masked if attention is causal.
 template <index_t Depth, bool Causal>
 struct plain_scores {
-  static constexpr bool causal = Causal, may_be_empty = false, scored = false, drops = false;
+  static constexpr bool causal = Causal, cheap = true, may_be_empty = false, scored = false, drops = false;
   static constexpr int group = 1;  ///< heads of queries for a head of keys
   static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
   static constexpr float scale_log2 = scale * log2_e;
@@ -50,7 +51,8 @@ struct plain_scores {
   /// Before all else: the head of queries of the block.
   __device__ static void enter(int, int) {}
   __device__ static seen_up_to keys_of(int query, int keys) { return {(Causal ? ::min(query + 1, keys) : keys) - 1}; }
-  __device__ static seen_since queries_of(int key, int keys) { return {key >= keys ? INT_MAX : Causal ? key : 0}; }
+  /// Keys behind the last are behind each query, if attention is causal.
+  __device__ static seen_since queries_of(int key, int keys) { return {Causal ? key : key >= keys ? INT_MAX : 0}; }
   /// The tiles of F::block_n keys that F::block_m queries from q0 on see.
   template <class F>
   __device__ static tile_span key_tiles(int q0, int, int keys) {
@@ -60,8 +62,9 @@ struct plain_scores {
   /// The tiles of queries that see the keys from k0 on.
   template <class F>
   __device__ static tile_span query_tiles(int k0, int queries, int keys) {
-    const int first = Causal ? k0 : 0, tiles = (queries - first + F::block_n - 1) / F::block_n;
-    return {first, k0 + F::block_m > keys ? tiles : Causal ? ::min(tiles, F::block_m / F::block_n) : 0, tiles, tiles};
+    const int end = (queries + F::block_n - 1) / F::block_n, begin = Causal ? k0 / F::block_n : 0;
+    const int diagonal_end = Causal ? ::min(end, begin + F::block_m / F::block_n) : 0;
+    return {begin, k0 + F::block_m > keys ? end : diagonal_end, end, end};
   }
 };
 
@@ -77,6 +80,7 @@ __device__ inline float keep_if_sign(float x, std::uint32_t word, unsigned byte)
 template <int Tiles>
 struct kept_rows {
   std::uint32_t bits;
+  __device__ kept_rows from(int accumulator) const { return {bits >> accumulator}; }
   __device__ float operator()(float x, int n, int i) const {
     const int at = i * Tiles + n;
     return keep_if_sign(x, bits << (7 - at % 8), static_cast<unsigned>(at / 8));
@@ -93,9 +97,12 @@ struct kept_columns {
 /// The options. Each row of scores sees adjacent keys; a mask and a bias (Scored) and dropout (Drops) are extra.
 template <bool Drops, bool Scored>
 struct ruled_scores : ruled_launch<float> {
-  static constexpr bool causal = false, may_be_empty = true, scored = Scored, drops = Drops;
-  float scale, scale_log2, natural, kept;     ///< `natural`: of the unit of scores() to that of log-sum-exps
-  std::uint64_t octets = 0, first_octet = 0;  ///< of queries: in a head, and that of the head's first draw
+  static constexpr bool causal = false, cheap = false, may_be_empty = true, scored = Scored, drops = Drops;
+  float scale, scale_log2, natural, kept;  ///< `natural`: of the unit of scores() to that of log-sum-exps
+  std::uint32_t octets;                    ///< of a key's queries
+  std::array<std::array<std::uint32_t, 2>, 10> round_keys;
+  std::uint32_t carries;          ///< 2^16 - threshold, times 2^16
+  std::uint64_t first_octet = 0;  ///< of the head's draws
 
   ruled_scores(const ruled_launch<float>& of)
       : ruled_launch<float>(of),
@@ -103,7 +110,10 @@ struct ruled_scores : ruled_launch<float> {
         scale_log2(Scored ? 1.0f : of.rules.scale * log2_e),
         natural(Scored ? 1 / log2_e : of.rules.scale),
         kept(of.rules.kept),
-        octets((of.rules.queries + 7) / 8) {}
+        carries((0x10000u - of.rules.threshold) << 16),
+        octets(static_cast<std::uint32_t>((of.rules.queries + 7) / 8)) {
+    for (std::uint32_t round = 0; round < 10; ++round) round_keys[round] = philox_round_key(rules.key.key(), round);
+  }
 
   __device__ void enter(int heads, int pair) {
     ruled_launch<float>::enter(heads, pair);
@@ -125,7 +135,7 @@ struct ruled_scores : ruled_launch<float> {
     const int there = static_cast<int>(rules.keys_of(b)), end = k0 + F::block_m;
     if (k0 >= there) return {0, 0, 0, 0};
     tile_span span = tiles_of<F>(queries_of(k0, keys), queries_of(::min(end, there) - 1, keys));
-    if (end > there) span.whole = span.tiles;
+    if (end > there) span.whole = span.end;
     return span;
   }
   /// A score in the unit of exp2, if there are a mask or a bias.
@@ -142,9 +152,9 @@ struct ruled_scores : ruled_launch<float> {
     const int row = lane() / 4, column = lane() % 4 * 2;
     std::uint32_t bits = 0;
 #pragma unroll
-    for (int p = 0; p < Tiles / 2; ++p) {
+    for (int p = Tiles / 2 - 1; p >= 0; --p) {
       const int at = 8 * p + row, i = at / Tiles;
-      bits |= kept_of(query / 8 + i / 2, key + at % Tiles * 8 + column + i % 2) << 8 * p;
+      append_kept(bits, query / 8 + i / 2, key + at % Tiles * 8 + column + i % 2);
     }
 #pragma unroll
     for (int s = 4; s > 0; s /= 2) {  // transposes the bits of each byte and the eight lanes that share columns
@@ -157,7 +167,9 @@ struct ruled_scores : ruled_launch<float> {
   /// Dropout of a warp's 16 keys from `key` on and 16 queries from `query` on, a multiple of 8.
   __device__ kept_columns kept_columns_of(int query, int key) const {
     const int pair = lane() % 4;
-    std::uint32_t bits = kept_of(query / 8 + pair % 2, key + lane() / 4 + pair / 2 * 8) << 8 * pair;
+    std::uint32_t bits = 0;
+    append_kept(bits, query / 8 + pair % 2, key + lane() / 4 + pair / 2 * 8);
+    bits <<= 8 * pair;
     bits |= __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
     bits |= __shfl_xor_sync(0xFFFFFFFFu, bits, 2);
     return {bits << (7 - 2 * pair), bits << (6 - 2 * pair)};
@@ -168,23 +180,24 @@ struct ruled_scores : ruled_launch<float> {
   /// The tiles that rows see whose first sees `first` and whose last sees `last`; neither end falls from row to row.
   template <class F>
   __device__ static tile_span tiles_of(seen_between first, seen_between last) {
-    const int begin = first.first / F::block_n * F::block_n;
-    const auto tiles_before = [&](int end) { return ::max(end - begin, 0) / F::block_n; };
-    const int tiles = tiles_before(last.last + F::block_n);
-    return {begin, ::min(tiles_before(last.first + F::block_n - 1), tiles), tiles_before(first.last + 1), tiles};
+    constexpr int n = F::block_n;
+    const int begin = first.first / n, end = ::max(begin, (last.last + n) / n);
+    return {begin, ::min((last.first + n - 1) / n, end), (first.last + 1) / n, end};
   }
-  /// A bit for each of eight queries of a key: whether dropout keeps the weight.
-  __device__ std::uint32_t kept_of(int octet, int key) const {
-    const std::array<std::uint32_t, 4> words =
-        rules.key.words(first_octet + static_cast<std::uint64_t>(key) * octets + static_cast<unsigned>(octet));
-    const std::uint32_t limit = rules.threshold << 16;
-    std::uint32_t bits = 0;
+  /// Appends a bit for each of eight queries of a key, the first query's last: whether dropout keeps the weight.
+  __device__ void append_kept(std::uint32_t& bits, int octet, int key) const {
+    const std::uint64_t group =
+        first_octet + std::uint64_t{static_cast<std::uint32_t>(key)} * octets + static_cast<std::uint32_t>(octet);
+    const auto words = gradus::detail::philox_rounds(rules.key.counter(group),
+                                                     [this](std::uint32_t round) { return round_keys[round]; });
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      if (words[k] << 16 >= limit) bits |= 1u << 2 * k;
-      if (words[k] >= limit) bits |= 2u << 2 * k;
-    }
-    return bits;
+    for (int k = 3; k >= 0; --k)
+      // A half of a word is kept if adding 2^16 - threshold to it carries; addc shifts the carry into the bits.
+      asm("{.reg .b32 sum;"
+          "add.cc.u32 sum, %1, %3; addc.u32 %0, %0, %0;"
+          "add.cc.u32 sum, %2, %3; addc.u32 %0, %0, %0;}"
+          : "+r"(bits)
+          : "r"(words[static_cast<std::size_t>(k)]), "r"(words[static_cast<std::size_t>(k)] << 16), "r"(carries));
   }
 };
 

@@ -88,7 +88,7 @@ struct tensor_tiles {
     const tile as{shared_address(memory)}, bs = as.from_row(2 * 64);
     const int steps = static_cast<int>((of.k + depth - 1) / depth), m = static_cast<int>(of.m),
               k = static_cast<int>(of.k);
-    tile_stream stream(steps, [&](int step, int stage) {
+    tile_stream stream(0, steps, [&](int step, int stage) {
       copy<TransposeA>(as.from_row(stage * 64), of.a, of.lda, step, m, k);
       copy<!TransposeB>(bs.from_row(stage * 64), of.b, of.ldb, step, 64, k);
     });
