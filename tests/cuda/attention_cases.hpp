@@ -4,6 +4,7 @@
 #include <gradus/ops/rope/rope.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -86,6 +87,39 @@ void attention_options_cases(runner<D>& r) {
   using Q16 = gr::shape<1, 66, 4 * 16>;
   options_case<gr::bf16, 4, Q16, gr::shape<1, 66, 2 * 16>>(r, "causal, heads share keys, bf16", causal);
   options_case<gr::bf16, 4, Q16, gr::shape<1, 66, 2 * 16>>(r, "a mask, a window and dropout, bf16", windowed);
+}
+
+/// Each option of attention alone and with each other one, in 16 bits: on tensor cores.
+template <class D>
+void option_pairs_cases(runner<D>& r) {
+  constexpr gr::index_t times = 150;
+  using pairs = gr::shape<2, times, 2>;
+  const auto lie = gr::from_host<std::int32_t, pairs>(r.ctx(), gradus_test::draw_documents(2, times, 9).data());
+  const std::vector<std::string> names = {"causal", "lengths", "window", "documents", "dropout", "mask", "scale"};
+  const auto choose = [&](int first, int second) {
+    return [&, first, second](auto& o) {
+      const auto has = [&](int which) { return which == first || which == second; };
+      if (has(0)) o.causal = true;
+      if (!has(1)) o.key_lengths = {};
+      if (has(2)) o.window = 40;
+      if (has(3)) o.documents = lie;
+      if (has(4)) o.dropout = 0.3;
+      if (!has(5)) o.mask = {};
+      if (has(6)) o.scale = -0.4;
+    };
+  };
+  using Q = gr::shape<2, times, 2 * 16>;
+  using K = gr::shape<2, times, 16>;
+  using wide = gr::shape<1, times, 104>;
+  for (int i = 0; i < 7; ++i) {
+    const auto alone = choose(i, i);
+    const std::string& name = names[static_cast<std::size_t>(i)];
+    for (int j = i; j < 7; ++j)
+      options_case<gr::bf16, 2, Q, K>(r, "bf16, " + name + ", " + names[static_cast<std::size_t>(j)], choose(i, j));
+    options_case<gr::bf16, 2, Q, K, gr::shape<1, 2, times, times>>(r, "bf16, a bias, " + name, alone);
+    if (i != 3) options_case<gr::f16, 1, wide, gr::shape<1, 67, 104>>(r, "f16, fewer keys, " + name, alone);
+    if (i != 3) options_case<gr::f16, 1, wide, gr::shape<1, 211, 104>>(r, "f16, more keys, " + name, alone);
+  }
 }
 
 /// Documents in rows of 131 tokens.
@@ -172,6 +206,7 @@ void attention_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<1, 2, 40, 12>, gr::shape<1, 2, 40, 12>>(
       "keys are values", [](auto q, auto k) { return gr::attention<true>(q, k, k); });
   attention_options_cases(r);
+  option_pairs_cases(r);
   documents_cases(r);
   rope_cases(r);
   shared_past_case(r);

@@ -2,6 +2,8 @@
 #include <gradus/cuda.hpp>
 
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace gr = gradus;
@@ -35,6 +37,31 @@ void attention(gr::context<gr::cuda>& ctx) {
                       from(y), lse.data());
 }
 
+/// One head of 64 and 512 tokens that attend to all, forward and backward.
+template <bool Drops>
+void attention_with_options(gr::context<gr::cuda>& ctx) {
+  constexpr gr::index_t times = 512, depth = 64;
+  using S = gr::shape<times, depth>;
+  using scores = gr::cuda_kit::ruled_scores<Drops, false>;
+  const std::int32_t length = times;
+  const auto lengths = gr::from_host<std::int32_t, gr::shape<1>>(ctx, &length);
+  const gr::attention_sizes sizes{1, 1, 1, times, times};
+  gr::attention_options<gr::cuda> options;
+  options.key_lengths = lengths;
+  options.dropout = Drops ? 0.1 : 0;
+  const auto rules = gr::detail::rules_of<float, depth>(options, sizes, {});
+  const gr::cuda_kit::scored_attention_launches<gr::bf16, depth, scores> launches{{sizes, {rules, {}, 1}}};
+  const auto at = [](auto& x) {
+    return gr::attention_operand<std::remove_pointer_t<decltype(x.data())>>{x.data(), S::size, S::size, depth, false};
+  };
+  const auto q = values<gr::bf16, S>(ctx, 0.02f), dy = values<gr::bf16, S>(ctx, 0.03f);
+  auto y = gr::empty<gr::bf16, S>(ctx), dq = gr::empty<gr::bf16, S>(ctx), dk = gr::empty<gr::bf16, S>(ctx),
+       dv = gr::empty<gr::bf16, S>(ctx);
+  auto lse = gr::empty<float, gr::shape<times>>(ctx);
+  launches.forward(ctx, at(y), lse.data(), at(q), at(q), at(q));
+  launches.backward(ctx, {at(dq), at(dk), at(dv)}, {at(dy), at(q), at(q), at(q), at(std::as_const(y)), lse.data()});
+}
+
 /// The stream of a block: a sum, a norm and GELU, forward and backward.
 void stream(gr::context<gr::cuda>& ctx) {
   gr::tape<gr::cuda> tape{ctx};
@@ -65,6 +92,8 @@ int main() {
   gr::device_resource memory;
   gr::context ctx{stream_of_all, memory};
   attention(ctx);
+  attention_with_options<false>(ctx);
+  attention_with_options<true>(ctx);
   stream(ctx);
   loss(ctx);
   stream_of_all.synchronize();

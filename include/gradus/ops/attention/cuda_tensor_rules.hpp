@@ -94,7 +94,8 @@ struct kept_columns {
   }
 };
 
-/// The options. Each row of scores sees adjacent keys; a mask and a bias (Scored) and dropout (Drops) are extra.
+/// The options. Each row of scores sees adjacent keys. Drops: dropout. Scored: a mask, a bias or a scale that is not
+/// positive; those take dropout or not.
 template <bool Drops, bool Scored>
 struct ruled_scores : ruled_launch<float> {
   static constexpr bool causal = false, cheap = false, may_be_empty = true, scored = Scored, drops = Drops;
@@ -149,6 +150,7 @@ struct ruled_scores : ruled_launch<float> {
   /// Dropout of a warp's 16 queries from `query` on and 8 * Tiles keys from `key` on; both are multiples of 8.
   template <int Tiles>
   __device__ kept_rows<Tiles> kept_rows_of(int query, int key) const {
+    if (Scored && rules.threshold == 0) return {~0u};
     const int row = lane() / 4, column = lane() % 4 * 2;
     std::uint32_t bits = 0;
 #pragma unroll
@@ -166,6 +168,7 @@ struct ruled_scores : ruled_launch<float> {
   }
   /// Dropout of a warp's 16 keys from `key` on and 16 queries from `query` on, a multiple of 8.
   __device__ kept_columns kept_columns_of(int query, int key) const {
+    if (Scored && rules.threshold == 0) return {~0u, ~0u};
     const int pair = lane() % 4;
     std::uint32_t bits = 0;
     append_kept(bits, query / 8 + pair % 2, key + lane() / 4 + pair / 2 * 8);
