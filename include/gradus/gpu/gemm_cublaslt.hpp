@@ -208,7 +208,8 @@ class prepared_product {
              : of.besides != epilogue::none ? ", bias gradient"
                                             : "")
          << (of.scaled ? ", scaled" : "") << ", " << of.m << " x " << of.k << " x " << of.n;
-    if (of.batch > 1) text << ", " << of.batch << " times" << (of.shared_a ? " with one a" : of.shared_b ? " with one b" : "");
+    if (of.batch > 1)
+      text << ", " << of.batch << " times" << (of.shared_a ? " with one a" : "") << (of.shared_b ? " with one b" : "");
     text << ", " << dtype_name<Input>() << (in_tf32 ? " in tf32" : "") << " to " << dtype_name<Output>()
          << ", rows of a " << of.stride_of_a() << " apart, aligned to " << of.alignment;
     return text.str();

@@ -1,142 +1,24 @@
 #pragma once
-// The CUDA kernels of convolutions: products by cuBLASLt with the patches of a chunk of images, in a matrix of bounded
-// size; groups of channels directly, one result per thread.
+// The CUDA kernels of convolutions: products by cuBLASLt with the images as they lie, or with the patches of a chunk of
+// images, in a matrix of bounded size; groups of channels directly.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 #include "../../gpu/gemm_cublaslt.hpp"
 #include "../../gpu/launch.hpp"
-#include "../../gpu/rows.hpp"
 #include "../../gpu/runs.hpp"
 #include "../../gpu/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "conv.hpp"
+#include "cuda_groups.hpp"
+#include "cuda_windows.hpp"
 
 namespace gradus {
 
 namespace cuda_kit {
-
-/// A number of positions, elements or sizes as kernels take it, which divide numbers below 2^31. Throws error.
-inline std::uint32_t conv_count(index_t n) {
-  if (n >= index_t{1} << 31)
-    throw error("conv: a GPU takes fewer than 2^31 positions (images x height x width) per call, here " +
-                std::to_string(n) + "; split the batch");
-  return static_cast<std::uint32_t>(n);
-}
-
-/// One axis of a convolution, as kernels take it.
-struct conv_line {
-  std::uint32_t kernel, stride, padding, dilation;
-  divisor<std::uint32_t> by_stride;
-
-  explicit conv_line(const gradus::detail::conv_axis& a)
-      : kernel(conv_count(a.kernel)),
-        stride(conv_count(a.stride)),
-        padding(conv_count(a.padding)),
-        dilation(conv_count(a.dilation)),
-        by_stride(stride) {}
-
-  /// The element of the image that tap `tap` of a position reads, or, Back, the position whose tap `tap` reads an
-  /// element; a number beyond the axis if there is none. Unit: stride and dilation are 1, and taps may be below 0.
-  template <bool Back, bool Unit>
-  __device__ std::uint32_t other(std::uint32_t at, std::uint32_t tap) const {
-    if constexpr (!Back) return (Unit ? at : at * stride) + (Unit ? tap : tap * dilation) - padding;  // wraps below 0
-    else if constexpr (Unit) return at + padding - tap;
-    else {
-      std::uint32_t position = at + padding - tap * dilation;
-      return at + padding < tap * dilation || by_stride.divide(position) != 0 ? ~0u : position;
-    }
-  }
-};
-/// One side of a convolution: images or results [batch, channels, height, width].
-struct conv_side {
-  std::uint32_t channels, height, width;
-  divisor<std::uint32_t> group;  ///< channels of a group
-
-  __device__ std::uint32_t plane() const { return height * width; }
-  __device__ index_t at(std::uint32_t image, std::uint32_t channel) const {
-    return (static_cast<index_t>(image) * channels + channel) * plane();
-  }
-};
-/// The sizes of a convolution, as kernels take them.
-struct conv_layout {
-  conv_side images, results;
-  conv_line y, x;
-
-  explicit conv_layout(const gradus::detail::conv_sizes& s)
-      : images(side(s.channels, s.group_channels(), s.y.in, s.x.in)),
-        results(side(s.filters, s.group_filters(), s.y.out, s.x.out)),
-        y(s.y),
-        x(s.x) {}
-  static conv_side side(index_t channels, index_t group, index_t height, index_t width) {
-    return {conv_count(channels), conv_count(height), conv_count(width), divisor<std::uint32_t>(conv_count(group))};
-  }
-};
-
-/// A thread, a column, for each run of `Width` adjacent elements of the planes of images.
-template <int Width = 1>
-struct conv_grid {
-  std::uint32_t columns;
-  divisor<std::uint32_t> runs, height;
-
-  conv_grid(index_t images, index_t rows, index_t width) : height(conv_count(rows)) {
-    static_cast<void>(conv_count(images * rows * width));
-    const index_t in_row = (width + Width - 1) / Width;
-    columns = conv_count(images * rows * in_row);
-    runs = divisor<std::uint32_t>(conv_count(in_row));
-  }
-  /// Calls body(image, y, x) for the first element of a column.
-  template <class Body>
-  __device__ void at(std::uint32_t column, const Body& body) const {
-    const std::uint32_t run = runs.divide(column), row = height.divide(column);
-    body(column, row, run * Width);
-  }
-  /// Calls body(column, image, y, x) for this thread's column.
-  template <class Body>
-  __device__ void each(const Body& body) const {
-    const std::uint32_t column = blockIdx.x * block_threads + threadIdx.x;
-    if (column < columns) at(column, [&](auto image, auto row, auto first) { body(column, image, row, first); });
-  }
-  /// A thread per column and, in steps of the grid, channel: for about 16 elements or more of channels that have `each`.
-  dim3 blocks(index_t channels, index_t each) const {
-    const index_t some = (15 + each) / each;
-    return {blocks_for(columns), static_cast<unsigned>(std::min<index_t>((channels + some - 1) / some, 65535)), 1};
-  }
-};
-/// Calls f(kernel) with the side of square windows that are common, as a type, or with 0.
-template <class F>
-void with_window(const gradus::detail::conv_sizes& s, const F& f) {
-  if (s.y.kernel == 3 && s.x.kernel == 3) f(std::integral_constant<int, 3>{});
-  else f(std::integral_constant<int, 0>{});
-}
-/// Calls f(kernel, width) with the elements of a run, too: several if strides and dilations are 1.
-template <class F>
-void with_window_runs(const gradus::detail::conv_sizes& s, const F& f) {
-  const auto is_unit = [](const gradus::detail::conv_axis& a) { return a.stride == 1 && a.dilation == 1; };
-  with_window(s, [&](auto kernel) {
-    if (is_unit(s.y) && is_unit(s.x)) f(kernel, std::integral_constant<int, 4>{});
-    else f(kernel, std::integral_constant<int, 1>{});
-  });
-}
-
-/// Taps of a row of the window whose elements a thread holds at once.
-template <int Kernel>
-inline constexpr std::uint32_t conv_span = Kernel > 0 ? Kernel : 1;
-/// Reads the elements at(0), at(1), ..., which are adjacent if Adjacent, of a line of `width` elements, and 0 beyond it.
-template <bool Adjacent, class C, int N, class T, class At>
-__device__ inline void conv_read(C (&v)[N], const T* line, std::uint32_t width, const At& at) {
-  const std::uint32_t first = at(0);
-  if constexpr (Adjacent) line += static_cast<std::int32_t>(first);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const std::uint32_t x = Adjacent ? first + i : at(i);
-    v[i] = x < width ? static_cast<C>(line[Adjacent ? i : x]) : C(0);
-  }
-}
 
 /// The matrix of patches [(channel, tap y, tap x), (image, position y, position x)].
 template <int Kernel, class T>
@@ -205,111 +87,6 @@ __global__ void __launch_bounds__(block_threads)
     }
   });
 }
-
-// ---- groups of channels, directly -----------------------------------------------------------------------------------
-
-/// to (+)= the convolution of `from`, or, Back, its gradient for images, plus a bias per channel of `to`.
-template <int Kernel, int Width, bool Back, class TY, class TX, class TB>
-__global__ void __launch_bounds__(block_threads)
-    conv_direct_kernel(TY* to, bool accumulate, const TX* from, const TX* w, const TB* bias, conv_layout s,
-                       conv_grid<Width> grid) {
-  using C = compute_type<TX>;
-  constexpr bool unit = Width > 1;
-  constexpr std::uint32_t span = conv_span<Kernel>;
-  const conv_side &results = Back ? s.images : s.results, &terms = Back ? s.results : s.images;
-  const std::uint32_t height = Kernel > 0 ? Kernel : s.y.kernel, width = Kernel > 0 ? Kernel : s.x.kernel;
-  const std::uint32_t taps = height * width;
-  grid.each([&](std::uint32_t, std::uint32_t image, std::uint32_t at_y, std::uint32_t at_x) {
-    for (std::uint32_t channel = blockIdx.y; channel < results.channels; channel += gridDim.y) {
-      std::uint32_t group = channel;
-      const std::uint32_t in_group = results.group.divide(group), first = group * terms.group.value;
-      C sums[Width];
-#pragma unroll
-      for (C& sum : sums) sum = bias != nullptr ? static_cast<C>(bias[channel]) : C(0);
-      const TX* plane = from + terms.at(image, first);
-      const TX* factors =
-          w + static_cast<index_t>(Back ? first * results.group.value + in_group : channel * terms.group.value) * taps;
-      for (std::uint32_t term = 0; term < terms.group.value; ++term) {
-#pragma unroll
-        for (std::uint32_t ty = 0; ty < height; ++ty) {
-          const std::uint32_t from_y = s.y.other<Back, unit>(at_y, ty);
-          if (from_y >= terms.height) continue;
-          for (std::uint32_t tx = 0; tx < width; tx += span) {
-            C v[Width + span - 1];
-            conv_read<unit>(v, plane + from_y * terms.width, terms.width, [&](std::uint32_t i) {
-              return s.x.other<Back, unit>(at_x, tx + (Back ? span - 1 - i : i));
-            });
-#pragma unroll
-            for (std::uint32_t t = 0; t < span; ++t) {
-              const C factor = static_cast<C>(factors[ty * width + tx + t]);
-#pragma unroll
-              for (int i = 0; i < Width; ++i) sums[i] += v[i + (Back ? span - 1 - t : t)] * factor;
-            }
-          }
-        }
-        plane += terms.plane();
-        factors += Back ? results.group.value * taps : taps;
-      }
-      const std::uint32_t left = results.width - at_x;
-      TY* const at = to + results.at(image, channel) + at_y * results.width + at_x;
-      const auto sum = [&](int i) { return sums[i]; };
-      if (results.width % Width == 0) put<Width, true>(at, accumulate, Width, sum);
-      else put<Width, false>(at, accumulate, static_cast<int>(left), sum);
-    }
-  });
-}
-/// Sums for the gradient of the filters, parts [gridDim.y, filters]: a block for the taps of a filter's channel, or for
-/// one of them if Kernel is 0, and for some of the positions.
-template <int Kernel, int Width, class C, class TY, class TX>
-__global__ void __launch_bounds__(block_threads)
-    conv_direct_weights_kernel(C* parts, const TY* y, const TX* x, conv_layout s, conv_grid<Width> grid) {
-  constexpr bool unit = Width > 1;
-  constexpr std::uint32_t span = conv_span<Kernel>;
-  const std::uint32_t first_x = Kernel > 0 ? 0 : blockIdx.x % s.x.kernel;
-  const std::uint32_t first_y = Kernel > 0 ? 0 : blockIdx.x / s.x.kernel % s.y.kernel;
-  std::uint32_t filter = Kernel > 0 ? blockIdx.x : blockIdx.x / s.x.kernel / s.y.kernel;
-  const std::uint32_t in_group = s.images.group.divide(filter), group = s.results.group.quotient(filter);
-  const std::uint32_t channel = group * s.images.group.value + in_group;
-  C sums[span * span] = {};
-  for (std::uint32_t column = blockIdx.y * block_threads + threadIdx.x; column < grid.columns;
-       column += gridDim.y * block_threads)
-    grid.at(column, [&](std::uint32_t image, std::uint32_t at_y, std::uint32_t at_x) {
-      C d[Width];
-      conv_read<true>(d, y + s.results.at(image, filter) + at_y * s.results.width, s.results.width,
-                      [&](std::uint32_t i) { return at_x + i; });
-      const TX* const plane = x + s.images.at(image, channel);
-#pragma unroll
-      for (std::uint32_t ty = 0; ty < span; ++ty) {
-        const std::uint32_t from_y = s.y.other<false, unit>(at_y, first_y + ty);
-        if (from_y >= s.images.height) continue;
-        C v[Width + span - 1];
-        conv_read<unit>(v, plane + from_y * s.images.width, s.images.width,
-                        [&](std::uint32_t i) { return s.x.other<false, unit>(at_x, first_x + i); });
-#pragma unroll
-        for (std::uint32_t tx = 0; tx < span; ++tx)
-#pragma unroll
-          for (int i = 0; i < Width; ++i) sums[ty * span + tx] += v[i + tx] * d[i];
-      }
-    });
-  C* const to = parts + (static_cast<index_t>(blockIdx.y) * gridDim.x + blockIdx.x) * (span * span);
-#pragma unroll
-  for (std::uint32_t tap = 0; tap < span * span; ++tap) {
-    const C sum = row_sum<block_threads>(sums[tap]);
-    if (threadIdx.x == 0) to[tap] = sum;
-  }
-}
-/// w (+)= the sum over parts [count, weights], in their order.
-template <class TW, class C>
-__global__ void __launch_bounds__(block_threads)
-    conv_parts_kernel(TW* w, bool accumulate, const C* parts, index_t count, index_t weights) {
-  const index_t weight = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (weight >= weights) return;
-  C sum = 0;
-  for (index_t part = 0; part < count; ++part) sum += parts[part * weights + weight];
-  put<1, true>(w + weight, accumulate, 1, [&](int) { return sum; });
-}
-
-// ---- products -------------------------------------------------------------------------------------------------------
 
 /// The result of a convolution as an image whose rows are its channels' elements.
 inline gradus::detail::conv_sizes conv_rows(const gradus::detail::conv_sizes& s) {
@@ -416,15 +193,18 @@ struct kernel<op::convolution, cuda> {
     using C = compute_type<T>;
     const index_t k = of.group_channels() * of.taps(), weights = of.filters * k;
     if (of.groups > 1) return direct_weights(ctx, of, dw, accumulate, dy, x);
-    // Sums for each image, if they are fewer bytes than the images.
+    // Sums for each image, if they have fewer bytes than the images and their gradients.
     const index_t image = of.channels * of.plane(), result = of.filters * of.positions();
     if (are_patches<T>(of) && weights * sizeof(C) <= (image + result) * sizeof(T)) {
       const index_t count = std::clamp<index_t>(conv_chunks<T, T>::most_bytes / (weights * sizeof(C)), 1, of.batch);
       return conv_in_parts<C>(ctx, dw, accumulate, weights, count, [&](C* parts) {
-        for (index_t first = 0; first < of.batch; first += count)
-          conv_product<Acc>(ctx,
-                            {false, true, of.filters, of.channels, of.positions(), std::min(count, of.batch - first)},
-                            dy + first * result, x + first * image, parts, first > 0);
+        product_sizes product{false, true, of.filters, of.channels, of.positions()};
+        const std::size_t apart = count * (image | result) * sizeof(T);  // from chunk to chunk, its lowest bit
+        product.alignment = std::min<std::size_t>(product.alignment, apart & (~apart + 1));
+        for (index_t first = 0; first < of.batch; first += count) {
+          product.batch = std::min(count, of.batch - first);
+          conv_product<Acc>(ctx, product, dy + first * result, x + first * image, parts, first > 0);
+        }
       });
     }
     // The matrix of results has the gradient dy; the sums over chunks, if dw has another type, are rounded once.
