@@ -179,7 +179,7 @@ struct kernel<op::convolution, cuda> {
       patches(ctx, conv_rows(of), images, chunk.patches, dy + first * of.filters * of.positions());
       conv_product<Acc>(ctx, {true, false, k, columns, of.filters}, w, chunk.patches, chunk.results, false);
       const conv_grid<> grid(images, of.y.in, of.x.in);
-      with_window(of, [&](auto kernel) {
+      with_window<1, 3>(of, [&](auto kernel) {
         launch(ctx, conv_images_kernel<decltype(kernel)::value, TX, C, TB>, grid.blocks(of.channels, of.taps()),
                block_threads, dx + first * of.channels * of.plane(), accumulate, chunk.results, bias, s, grid,
                conv_count(columns));
@@ -228,12 +228,12 @@ struct kernel<op::convolution, cuda> {
   static void patches(context<cuda>& ctx, const sizes& of, index_t images, T* to, const T* x) {
     using namespace cuda_kit;
     const conv_grid<> grid(images, of.y.out, of.x.out);
-    with_window(of, [&](auto kernel) {
+    with_window<1, 3>(of, [&](auto kernel) {
       launch(ctx, conv_patches_kernel<decltype(kernel)::value, T>, grid.blocks(of.channels, of.taps()), block_threads,
              to, x, conv_layout(of), grid);
     });
   }
-  // to (+)= the product of w, or, `back`, of its transpose, and each image, plus a bias.
+  // to (+)= the product of w, or, `back`, of its transpose, and each image, plus a bias, which is rounded first.
   template <class Acc, class TO, class T, class TB>
   static void by_image(context<cuda>& ctx, const sizes& of, bool back, TO* to, bool accumulate, const T* from,
                        const T* w, const TB* bias) {
@@ -256,7 +256,7 @@ struct kernel<op::convolution, cuda> {
       constexpr int window = decltype(kernel)::value, n = decltype(width)::value;
       const conv_grid<n> grid(of.batch, Back ? of.y.in : of.y.out, Back ? of.x.in : of.x.out);
       launch(ctx, conv_direct_kernel<window, n, Back, TO, T, TB>,
-             grid.blocks(Back ? of.channels : of.filters, 4 * (Back ? of.group_filters() : of.group_channels())),
+             grid.blocks(Back ? of.channels : of.filters, 8 * (Back ? of.group_filters() : of.group_channels())),
              block_threads, to, accumulate, from, w, bias, conv_layout(of), grid);
     });
   }
@@ -270,7 +270,7 @@ struct kernel<op::convolution, cuda> {
       const conv_grid<n> grid(of.batch, of.y.out, of.x.out);
       // Parts for all multiprocessors, of several columns a thread.
       const index_t blocks = window > 0 ? pairs : weights;
-      const index_t count = std::clamp<index_t>(2048 / blocks, 1, (grid.columns - 1) / (4 * block_threads) + 1);
+      const index_t count = std::clamp<index_t>(2048 / blocks, 1, (grid.columns - 1) / (8 * block_threads) + 1);
       conv_in_parts<C>(ctx, dw, accumulate, weights, count, [&](C* parts) {
         launch(ctx, conv_direct_weights_kernel<window, n, C, T, T>,
                dim3(conv_count(blocks), static_cast<unsigned>(count)), block_threads, parts, dy, x, conv_layout(of),

@@ -93,12 +93,17 @@ __global__ void __launch_bounds__(block_threads)
           for (int i = 0; i < Width; ++i) sums[ty * span + tx] += v[i + tx] * d[i];
       }
     });
-  C* const to = parts + (static_cast<index_t>(blockIdx.y) * gridDim.x + blockIdx.x) * (span * span);
+  __shared__ C of_warp[block_threads / 32][span * span];
 #pragma unroll
   for (std::uint32_t tap = 0; tap < span * span; ++tap) {
-    const C sum = row_sum<block_threads>(sums[tap]);
-    if (threadIdx.x == 0) to[tap] = sum;
+    const C sum = row_sum<32>(sums[tap]);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32][tap] = sum;
   }
+  __syncthreads();
+  if (threadIdx.x >= span * span) return;
+  C sum = 0;
+  for (const auto& taps : of_warp) sum += taps[threadIdx.x];
+  parts[(static_cast<index_t>(blockIdx.y) * gridDim.x + blockIdx.x) * (span * span) + threadIdx.x] = sum;
 }
 /// w (+)= the sum over parts [count, weights], in their order.
 template <class TW, class C>

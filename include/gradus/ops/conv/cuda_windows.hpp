@@ -93,23 +93,24 @@ struct conv_grid {
     const std::uint32_t column = blockIdx.x * block_threads + threadIdx.x;
     if (column < columns) at(column, [&](auto image, auto row, auto first) { body(column, image, row, first); });
   }
-  /// Threads for each column and, in steps of the grid, channel: of some channels that have `each` of 16 elements.
+  /// Threads for each column and, in steps of the grid, channel: of some channels that have `each` of 32 elements.
   dim3 blocks(index_t channels, index_t each) const {
-    const index_t some = (15 + each) / each;
+    const index_t some = (31 + each) / each;
     return {blocks_for(columns), static_cast<unsigned>(std::min<index_t>((channels + some - 1) / some, 65535)), 1};
   }
 };
-/// Calls f(kernel) with the side of square windows that are common, as a type, or with 0.
-template <class F>
+/// Calls f(kernel) with the side of square windows, as a type, if it is one of these, or else with 0.
+template <int Side, int... Others, class F>
 void with_window(const gradus::detail::conv_sizes& s, const F& f) {
-  if (s.y.kernel == 3 && s.x.kernel == 3) f(std::integral_constant<int, 3>{});
+  if (s.y.kernel == Side && s.x.kernel == Side) f(std::integral_constant<int, Side>{});
+  else if constexpr (sizeof...(Others) > 0) with_window<Others...>(s, f);
   else f(std::integral_constant<int, 0>{});
 }
 /// Calls f(kernel, width) with the elements of a run, too: several if strides and dilations are 1.
 template <class F>
 void with_window_runs(const gradus::detail::conv_sizes& s, const F& f) {
   const auto is_unit = [](const gradus::detail::conv_axis& a) { return a.stride == 1 && a.dilation == 1; };
-  with_window(s, [&](auto kernel) {
+  with_window<3>(s, [&](auto kernel) {
     if (is_unit(s.y) && is_unit(s.x)) f(kernel, std::integral_constant<int, 4>{});
     else f(kernel, std::integral_constant<int, 1>{});
   });

@@ -13,7 +13,7 @@ namespace gradus {
 
 namespace cuda_kit {
 
-/// Windows that find those of an entry without a division.
+/// Windows whose numbers, for an entry, take no division.
 struct divided_windows : basic_pool_windows<std::uint32_t> {
   using windows = basic_pool_windows<std::uint32_t>;
   cuda_kit::divisor<std::uint32_t> by_stride;
