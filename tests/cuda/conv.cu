@@ -31,11 +31,28 @@ std::vector<float> step(const std::vector<float>& images) {
   return all;
 }
 
+// Whether values and gradients of images take memory for patches.
+template <gr::index_t Side>
+bool copies_patches() {
+  gpu g;
+  gr::tape tape{g.ctx};
+  const auto x = tape.variable(gr::zeros<float, gr::shape<2, 4, 5, 6>>(g.ctx));
+  const auto w = gr::zeros<float, gr::shape<8, 4, Side, Side>>(g.ctx);
+  gr::backward(gr::sum(gr::conv2d<gr::conv{.padding = Side / 2}>(x, w)));
+  return g.ctx.get<gr::cuda_kit::operand_workspace>().reserve(g.ctx, 0) != nullptr;
+}
+
 }  // namespace
 
 TEST_CASE("convolutions on the GPU have the CPU's values and gradients, with every option") {
   if (no_gpu()) return;
   agree(&conv_on_cpu, [](auto& r) { conv_cases(r); });
+}
+
+TEST_CASE("images are matrices of patches for filters of one element on the GPU, and are not copied") {
+  if (no_gpu()) return;
+  CHECK_FALSE(copies_patches<1>());
+  CHECK(copies_patches<3>());
 }
 
 TEST_CASE("layers of filters on the GPU: a bounded batch has the bits of a static one, in fp32 and bf16") {

@@ -50,6 +50,7 @@ void images_cases(runner<D>& r) {
                                                                                   batch_norm);
   both(", double", double{}, gr::shape<5, 6, 9>{});
   both(", bf16", gr::bf16{}, gr::shape<4, 6, 4, 4>{});
+  both(" of runs shorter than a load, bf16", gr::bf16{}, gr::shape<7, 4, 5>{});
 }
 
 // Computed in the .cpp file.

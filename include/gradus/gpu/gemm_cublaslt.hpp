@@ -114,6 +114,7 @@ struct product_sizes {
   bool scaled = false;                      ///< times gemm_library::factors()[0]
   bool accumulate = false;                  ///< beta is not 0
   epilogue besides = epilogue::none;
+  bool shared_a = false;  ///< one A for all, which has stride 0
 
   constexpr index_t stride_of_a() const { return row_of_a != 0 ? row_of_a : transpose_a ? m : k; }
   friend auto operator<=>(const product_sizes&, const product_sizes&) = default;
@@ -207,7 +208,8 @@ class prepared_product {
              : of.besides != epilogue::none ? ", bias gradient"
                                             : "")
          << (of.scaled ? ", scaled" : "") << ", " << of.m << " x " << of.k << " x " << of.n;
-    if (of.batch > 1) text << ", " << of.batch << " times" << (of.shared_b ? " with one b" : "");
+    if (of.batch > 1)
+      text << ", " << of.batch << " times" << (of.shared_a ? " with one a" : "") << (of.shared_b ? " with one b" : "");
     text << ", " << dtype_name<Input>() << (in_tf32 ? " in tf32" : "") << " to " << dtype_name<Output>()
          << ", rows of a " << of.stride_of_a() << " apart, aligned to " << of.alignment;
     return text.str();
@@ -233,7 +235,7 @@ class prepared_product {
     layout(product_.left, cublas_type<Input>(), of.transpose_b ? of.k : of.n, of.transpose_b ? of.n : of.k,
            of.transpose_b ? of.k : of.n, of.shared_b ? 0 : of.k * of.n);
     layout(product_.right, cublas_type<Input>(), of.transpose_a ? of.m : of.k, of.transpose_a ? of.k : of.m,
-           of.stride_of_a(), of.m * of.k);
+           of.stride_of_a(), of.shared_a ? 0 : of.m * of.k);
     layout(product_.result, cublas_type<Output>(), of.n, of.m, of.n, of.m * of.n);
   }
 

@@ -1,4 +1,4 @@
-// Launches the kernels of a GPT-2 step that cost most, at its widths: what budgets.sh counts.
+// Launches what budgets.sh counts: the kernels of a GPT-2 step that cost most, at its widths, and windows of 3 x 3.
 #include <gradus/cuda.hpp>
 
 #include <cstdint>
@@ -85,6 +85,13 @@ void loss(gr::context<gr::cuda>& ctx) {
   gr::backward(gr::linear_cross_entropy<classes>(x, table, targets));
 }
 
+/// Windows of 3 x 3, in groups of four channels and in all of them.
+void convolutions(gr::context<gr::cuda>& ctx) {
+  const auto x = values<gr::bf16, gr::shape<1, 64, 28, 28>>(ctx, 0.02f);
+  gr::conv2d<gr::conv{.padding = 1, .groups = 16}>(x, values<gr::bf16, gr::shape<64, 4, 3, 3>>(ctx, 0.02f));
+  gr::conv2d<gr::conv{.padding = 1}>(x, values<gr::bf16, gr::shape<64, 64, 3, 3>>(ctx, 0.02f));
+}
+
 }  // namespace
 
 int main() {
@@ -96,5 +103,6 @@ int main() {
   attention_with_options<true>(ctx);
   stream(ctx);
   loss(ctx);
+  convolutions(ctx);
   stream_of_all.synchronize();
 }

@@ -31,18 +31,38 @@ __device__ inline C rstd_of(const group_moments<M>& m, index_t group, C eps) {
   return C(1) / math::sqrt(static_cast<C>(m.variance(group)) + eps);
 }
 
+/// Calls body(at, width) for this thread's elements of run number `run` of `length`: `width`, a type, of them from `at`
+/// on, which are Width where that is aligned and one at the run's ends.
+template <int Threads, int Width, class Body>
+__device__ inline void each_of_run(index_t run, index_t length, const Body& body) {
+  constexpr std::integral_constant<int, 1> one;
+  const index_t lane = threadIdx.x % Threads, begin = run * length, end = begin + length;
+  const index_t whole = (begin + Width - 1) / Width * Width, first = whole < end ? whole : end;
+  const index_t last = first + (end - first) / Width * Width;
+  if (lane < first - begin) body(begin + lane, one);
+#pragma unroll 2
+  for (index_t at = first + lane * Width; at < last; at += Threads * Width)
+    body(at, std::integral_constant<int, Width>{});
+  if (lane < end - last) body(last + lane, one);
+}
+
 /// The mean and the sum of squared differences from it of each run, in parts [2, runs].
 template <int Threads, class C, class T>
 __global__ void __launch_bounds__(long_row_threads) run_moments_kernel(C* parts, const T* x, channel_groups of) {
   const index_t run = row_of_thread<Threads>();
   if (run >= of.runs()) return;
-  const T* const from = x + run * of.length;
-  const auto element = [&](index_t i) { return static_cast<C>(from[i]); };
-  const C mean = sum_of_row<Threads, C>(of.length, element) / static_cast<C>(of.length);
-  const C squares = sum_of_row<Threads, C>(of.length, [&](index_t i) {
-    const C distance = element(i) - mean;
-    return distance * distance;
-  });
+  const auto sum_of = [&](const auto& term) {
+    C sum = 0;
+    each_of_run<Threads, vector_width<T>>(run, of.length, [&](index_t at, auto width) {
+      constexpr int n = decltype(width)::value;
+      const auto v = load<n, true>(x + at, n);
+#pragma unroll
+      for (int i = 0; i < n; ++i) sum += term(static_cast<C>(v.at[i]));
+    });
+    return row_sum<Threads>(sum);
+  };
+  const C mean = sum_of([](C v) { return v; }) / static_cast<C>(of.length);
+  const C squares = sum_of([&](C v) { return (v - mean) * (v - mean); });
   if (threadIdx.x % Threads != 0) return;
   parts[run] = mean;
   parts[of.runs() + run] = squares;
@@ -110,11 +130,16 @@ __global__ void __launch_bounds__(long_row_threads)
   if (run >= of.runs()) return;
   const C mean = static_cast<C>(moments.mean(of.group_of(run)));
   C sum = 0, product = 0;
-  for (index_t i = threadIdx.x % Threads; i < of.length; i += Threads) {
-    const C d = static_cast<C>(dy[run * of.length + i]);
-    sum += d;
-    product += d * (static_cast<C>(x[run * of.length + i]) - mean);
-  }
+  each_of_run<Threads, vector_width<TY, T>>(run, of.length, [&](index_t at, auto width) {
+    constexpr int n = decltype(width)::value;
+    const auto v = load<n, true>(x + at, n);
+    const auto d = load<n, true>(dy + at, n);
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      sum += static_cast<C>(d.at[i]);
+      product += static_cast<C>(d.at[i]) * (static_cast<C>(v.at[i]) - mean);
+    }
+  });
   sum = row_sum<Threads>(sum);
   product = row_sum<Threads>(product) * rstd_of(moments, of.group_of(run), eps);
   if (threadIdx.x % Threads != 0) return;
@@ -225,7 +250,8 @@ struct kernel<op::channel_moments<0>, cuda> {
   template <class C, class T>
   static void forward(context<cuda>& ctx, C* moments, C* parts, const T* x, const channel_groups& of) {
     if (of.are_columns()) return join(ctx, moments, x, static_cast<const C*>(nullptr), of);
-    cuda_kit::for_row_threads(of.runs(), of.length, [&](auto threads, unsigned blocks, int block) {
+    const index_t loads = of.length / cuda_kit::vector_width<T>;
+    cuda_kit::for_row_threads(of.runs(), loads, [&](auto threads, unsigned blocks, int block) {
       launch(ctx, &cuda_kit::run_moments_kernel<decltype(threads)::value, C, T>, blocks, static_cast<unsigned>(block),
              parts, x, of);
     });
@@ -265,10 +291,11 @@ struct kernel<op::channel_norm<0>, cuda> {
     const C by = static_cast<C>(eps);
     if (of.are_columns()) parts = nullptr;
     else
-      cuda_kit::for_row_threads(of.runs(), of.length, [&](auto threads, unsigned blocks, int block) {
-        launch(ctx, &cuda_kit::run_gradients_kernel<decltype(threads)::value, C, TY, T, M>, blocks,
-               static_cast<unsigned>(block), by, parts, dy, x, moments, of);
-      });
+      cuda_kit::for_row_threads(of.runs(), of.length / cuda_kit::vector_width<TY, T>,
+                                [&](auto threads, unsigned blocks, int block) {
+                                  launch(ctx, &cuda_kit::run_gradients_kernel<decltype(threads)::value, C, TY, T, M>,
+                                         blocks, static_cast<unsigned>(block), by, parts, dy, x, moments, of);
+                                });
     cuda_kit::for_row_threads(of.channels, of.batch, [&](auto threads, unsigned blocks, int block) {
       launch(ctx, &cuda_kit::channel_gradients_kernel<decltype(threads)::value, C, TW, TDW, TDB, TY, T, M>, blocks,
              static_cast<unsigned>(block), by, dw, db, of.over_batch() ? means : nullptr, parts, dy, x, w, moments, of);

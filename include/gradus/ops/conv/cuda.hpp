@@ -1,11 +1,10 @@
 #pragma once
-// The CUDA kernels of convolutions: products by cuBLASLt with the patches of a chunk of images, in a matrix of bounded
-// size; groups of channels directly, one result per thread.
+// The CUDA kernels of convolutions: products by cuBLASLt with the images as they lie, or with the patches of a chunk of
+// images, in a matrix of bounded size; groups of channels directly.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <type_traits>
 
 #include "../../gpu/gemm_cublaslt.hpp"
@@ -14,207 +13,84 @@
 #include "../../gpu/workspace.hpp"
 #include "../broadcast/cuda.hpp"
 #include "conv.hpp"
+#include "cuda_groups.hpp"
+#include "cuda_windows.hpp"
 
 namespace gradus {
 
 namespace cuda_kit {
 
-/// A number of positions, elements or sizes as kernels take it, which divide numbers below 2^31. Throws error.
-inline std::uint32_t conv_count(index_t n) {
-  if (n >= index_t{1} << 31)
-    throw error("conv: a GPU takes fewer than 2^31 positions (images x height x width) per call, here " +
-                std::to_string(n) + "; split the batch");
-  return static_cast<std::uint32_t>(n);
-}
-
-/// One axis of a convolution, as kernels take it.
-struct conv_line {
-  std::uint32_t in, kernel, out, stride, padding, dilation;
-  divisor<std::uint32_t> by_in, by_out, by_stride;
-
-  explicit conv_line(const gradus::detail::conv_axis& a)
-      : in(conv_count(a.in)),
-        kernel(conv_count(a.kernel)),
-        out(conv_count(a.out)),
-        stride(conv_count(a.stride)),
-        padding(conv_count(a.padding)),
-        dilation(conv_count(a.dilation)),
-        by_in(in),
-        by_out(out),
-        by_stride(stride) {}
-
-  /// The element of the image that tap `tap` of a position reads; `in` or more if there is none.
-  __device__ std::uint32_t read_by(std::uint32_t position, std::uint32_t tap) const {
-    return position * stride + tap * dilation - padding;  // wraps below 0
-  }
-  /// The position whose tap `tap` reads an element; `out` or more if there is none.
-  __device__ std::uint32_t reading(std::uint32_t element, std::uint32_t tap) const {
-    std::uint32_t position = element + padding - tap * dilation;
-    if (element + padding < tap * dilation || by_stride.divide(position) != 0) return out;
-    return position;
-  }
-};
-/// The sizes of a convolution, as kernels take them.
-struct conv_layout {
-  std::uint32_t channels, filters, group_channels, group_filters;
-  conv_line y, x;
-  explicit conv_layout(const gradus::detail::conv_sizes& s)
-      : channels(conv_count(s.channels)),
-        filters(conv_count(s.filters)),
-        group_channels(conv_count(s.group_channels())),
-        group_filters(conv_count(s.group_filters())),
-        y(s.y),
-        x(s.x) {}
-  __device__ index_t in_image(index_t image, std::uint32_t channel, std::uint32_t at_y, std::uint32_t at_x) const {
-    return ((image * channels + channel) * y.in + at_y) * x.in + at_x;
-  }
-  __device__ index_t in_result(index_t image, std::uint32_t filter, std::uint32_t at_y, std::uint32_t at_x) const {
-    return ((image * filters + filter) * y.out + at_y) * x.out + at_x;
-  }
-};
-
-/// The launch of a thread per column and, in steps, per row.
-inline dim3 conv_blocks(index_t rows, index_t columns) {
-  return {blocks_for(columns), static_cast<unsigned>(std::min<index_t>(rows, 65535)), 1};
-}
-__device__ inline std::uint32_t conv_column() { return blockIdx.x * block_threads + threadIdx.x; }
-
 /// The matrix of patches [(channel, tap y, tap x), (image, position y, position x)].
-template <class T>
+template <int Kernel, class T>
 __global__ void __launch_bounds__(block_threads)
-    conv_patches_kernel(T* to, const T* x, conv_layout s, std::uint32_t rows, std::uint32_t columns) {
-  const std::uint32_t column = conv_column();
-  if (column >= columns) return;
-  std::uint32_t image = column;
-  const std::uint32_t at_x = s.x.by_out.divide(image), at_y = s.y.by_out.divide(image);
-  for (std::uint32_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    const std::uint32_t channel = row / s.x.kernel / s.y.kernel;
-    const std::uint32_t from_x = s.x.read_by(at_x, row % s.x.kernel);
-    const std::uint32_t from_y = s.y.read_by(at_y, row / s.x.kernel % s.y.kernel);
-    const bool inside = from_x < s.x.in && from_y < s.y.in;
-    to[static_cast<index_t>(row) * columns + column] = inside ? x[s.in_image(image, channel, from_y, from_x)] : T{};
-  }
-}
-/// y [image, filter, position] (+)= a matrix [filter, (image, position)], plus a bias per filter if it is not null.
-template <class TY, class C, class TB>
-__global__ void __launch_bounds__(block_threads)
-    conv_result_kernel(TY* y, bool accumulate, const C* from, const TB* bias, conv_layout s, std::uint32_t columns) {
-  const std::uint32_t column = conv_column();
-  if (column >= columns) return;
-  std::uint32_t image = column;
-  const std::uint32_t at_x = s.x.by_out.divide(image), at_y = s.y.by_out.divide(image);
-  for (std::uint32_t filter = blockIdx.y; filter < s.filters; filter += gridDim.y) {
-    C sum = from[static_cast<index_t>(filter) * columns + column];
-    if (bias != nullptr) sum += static_cast<C>(bias[filter]);
-    put<1, true>(y + s.in_result(image, filter, at_y, at_x), accumulate, 1, [&](int) { return sum; });
-  }
-}
-/// x (+)= the sums of the matrix of patches over the patches that read an element, plus a bias per channel.
-template <class TX, class C, class TB>
-__global__ void __launch_bounds__(block_threads)
-    conv_images_kernel(TX* x, bool accumulate, const C* from, const TB* bias, conv_layout s, std::uint32_t elements,
-                       std::uint32_t columns) {
-  const std::uint32_t element = conv_column();
-  if (element >= elements) return;
-  std::uint32_t image = element;
-  const std::uint32_t at_x = s.x.by_in.divide(image), at_y = s.y.by_in.divide(image);
-  for (std::uint32_t channel = blockIdx.y; channel < s.channels; channel += gridDim.y) {
-    C sum = bias != nullptr ? static_cast<C>(bias[channel]) : C(0);
-    for (std::uint32_t ty = 0; ty < s.y.kernel; ++ty) {
-      const std::uint32_t from_y = s.y.reading(at_y, ty);
-      if (from_y >= s.y.out) continue;
-      for (std::uint32_t tx = 0; tx < s.x.kernel; ++tx) {
-        const std::uint32_t from_x = s.x.reading(at_x, tx);
-        if (from_x >= s.x.out) continue;
-        const index_t row = (static_cast<index_t>(channel) * s.y.kernel + ty) * s.x.kernel + tx;
-        sum += from[row * columns + (image * s.y.out + from_y) * s.x.out + from_x];
+    conv_patches_kernel(T* to, const T* x, conv_layout s, conv_grid<> grid) {
+  constexpr std::uint32_t span = conv_span<Kernel>;
+  grid.each([&](std::uint32_t column, std::uint32_t image, std::uint32_t at_y, std::uint32_t at_x) {
+    const std::uint32_t height = Kernel > 0 ? Kernel : s.y.kernel, width = Kernel > 0 ? Kernel : s.x.kernel;
+    for (std::uint32_t channel = blockIdx.y; channel < s.images.channels; channel += gridDim.y) {
+      const T* const from = x + s.images.at(image, channel);
+      T* patch = to + static_cast<index_t>(channel) * (height * width) * grid.columns + column;
+#pragma unroll
+      for (std::uint32_t ty = 0; ty < height; ++ty) {
+        const std::uint32_t from_y = s.y.other<false, false>(at_y, ty);
+        const std::uint32_t there = from_y < s.images.height ? s.images.width : 0;
+        for (std::uint32_t tx = 0; tx < width; tx += span) {
+          T v[span];
+          conv_read<false>(v, from + from_y * s.images.width, there,
+                           [&](std::uint32_t i) { return s.x.other<false, false>(at_x, tx + i); });
+#pragma unroll
+          for (const T& one : v) {
+            *patch = one;
+            patch += grid.columns;
+          }
+        }
       }
     }
-    put<1, true>(x + s.in_image(image, channel, at_y, at_x), accumulate, 1, [&](int) { return sum; });
-  }
+  });
 }
-
-// ---- groups of channels, directly -----------------------------------------------------------------------------------
-
-template <class TY, class TX, class TB>
+/// y [image, filter, position] (+)= a matrix [filter, (image, position)], if it is not null, plus a bias per filter, if
+/// that is not null.
+template <class TY, class C, class TB>
 __global__ void __launch_bounds__(block_threads)
-    conv_direct_kernel(TY* y, bool accumulate, const TX* x, const TX* w, const TB* bias, conv_layout s,
+    conv_result_kernel(TY* y, bool accumulate, const C* from, const TB* bias, conv_side to, conv_grid<> grid) {
+  grid.each([&](std::uint32_t column, std::uint32_t image, std::uint32_t at_y, std::uint32_t at_x) {
+    for (std::uint32_t filter = blockIdx.y; filter < to.channels; filter += gridDim.y) {
+      C sum = from != nullptr ? from[static_cast<index_t>(filter) * grid.columns + column] : C(0);
+      if (bias != nullptr) sum += static_cast<C>(bias[filter]);
+      put<1, true>(y + to.at(image, filter) + at_y * to.width + at_x, accumulate, 1, [&](int) { return sum; });
+    }
+  });
+}
+/// x (+)= the sums of the matrix of patches over the patches that read an element, plus a bias per channel.
+template <int Kernel, class TX, class C, class TB>
+__global__ void __launch_bounds__(block_threads)
+    conv_images_kernel(TX* x, bool accumulate, const C* patches, const TB* bias, conv_layout s, conv_grid<> grid,
                        std::uint32_t columns) {
-  using C = compute_type<TX>;
-  const std::uint32_t column = conv_column();
-  if (column >= columns) return;
-  std::uint32_t image = column;
-  const std::uint32_t at_x = s.x.by_out.divide(image), at_y = s.y.by_out.divide(image);
-  for (std::uint32_t filter = blockIdx.y; filter < s.filters; filter += gridDim.y) {
-    const std::uint32_t first = filter / s.group_filters * s.group_channels;
-    C sum = bias != nullptr ? static_cast<C>(bias[filter]) : C(0);
-    const TX* factor = w + static_cast<index_t>(filter) * s.group_channels * s.y.kernel * s.x.kernel;
-    for (std::uint32_t channel = first; channel < first + s.group_channels; ++channel)
-      for (std::uint32_t ty = 0; ty < s.y.kernel; ++ty)
-        for (std::uint32_t tx = 0; tx < s.x.kernel; ++tx, ++factor) {
-          const std::uint32_t from_y = s.y.read_by(at_y, ty), from_x = s.x.read_by(at_x, tx);
-          if (from_y < s.y.in && from_x < s.x.in)
-            sum += static_cast<C>(x[s.in_image(image, channel, from_y, from_x)]) * static_cast<C>(*factor);
+  grid.each([&](std::uint32_t, std::uint32_t image, std::uint32_t at_y, std::uint32_t at_x) {
+    const std::uint32_t height = Kernel > 0 ? Kernel : s.y.kernel, width = Kernel > 0 ? Kernel : s.x.kernel;
+    for (std::uint32_t channel = blockIdx.y; channel < s.images.channels; channel += gridDim.y) {
+      C sum = bias != nullptr ? static_cast<C>(bias[channel]) : C(0);
+      const C* row = patches + static_cast<index_t>(channel) * (height * width) * columns + image * s.results.plane();
+#pragma unroll
+      for (std::uint32_t ty = 0; ty < height; ++ty, row += static_cast<index_t>(width) * columns) {
+        const std::uint32_t from_y = s.y.other<true, false>(at_y, ty);
+        if (from_y >= s.results.height) continue;
+        const C* line = row + from_y * s.results.width;
+#pragma unroll
+        for (std::uint32_t tx = 0; tx < width; ++tx, line += columns) {
+          const std::uint32_t from_x = s.x.other<true, false>(at_x, tx);
+          if (from_x < s.results.width) sum += line[from_x];
         }
-    put<1, true>(y + s.in_result(image, filter, at_y, at_x), accumulate, 1, [&](int) { return sum; });
-  }
+      }
+      put<1, true>(x + s.images.at(image, channel) + at_y * s.images.width + at_x, accumulate, 1,
+                   [&](int) { return sum; });
+    }
+  });
 }
-template <class TX, class TY, class TB>
-__global__ void __launch_bounds__(block_threads)
-    conv_direct_back_kernel(TX* x, bool accumulate, const TY* y, const TY* w, const TB* bias, conv_layout s,
-                            std::uint32_t elements) {
-  using C = compute_type<TY>;
-  const std::uint32_t element = conv_column();
-  if (element >= elements) return;
-  std::uint32_t image = element;
-  const std::uint32_t at_x = s.x.by_in.divide(image), at_y = s.y.by_in.divide(image);
-  for (std::uint32_t channel = blockIdx.y; channel < s.channels; channel += gridDim.y) {
-    const std::uint32_t first = channel / s.group_channels * s.group_filters, row = channel % s.group_channels;
-    C sum = bias != nullptr ? static_cast<C>(bias[channel]) : C(0);
-    for (std::uint32_t filter = first; filter < first + s.group_filters; ++filter)
-      for (std::uint32_t ty = 0; ty < s.y.kernel; ++ty)
-        for (std::uint32_t tx = 0; tx < s.x.kernel; ++tx) {
-          const std::uint32_t from_y = s.y.reading(at_y, ty), from_x = s.x.reading(at_x, tx);
-          if (from_y >= s.y.out || from_x >= s.x.out) continue;
-          const index_t factor =
-              ((static_cast<index_t>(filter) * s.group_channels + row) * s.y.kernel + ty) * s.x.kernel + tx;
-          sum += static_cast<C>(y[s.in_result(image, filter, from_y, from_x)]) * static_cast<C>(w[factor]);
-        }
-    put<1, true>(x + s.in_image(image, channel, at_y, at_x), accumulate, 1, [&](int) { return sum; });
-  }
-}
-/// A block per weight: threads sum over positions, then each other's sums in a fixed order.
-template <class TW, class TY, class TX>
-__global__ void __launch_bounds__(block_threads)
-    conv_direct_weights_kernel(TW* w, bool accumulate, const TY* y, const TX* x, conv_layout s, std::uint32_t columns) {
-  using C = compute_type<TX>;
-  __shared__ C sums[block_threads];
-  const std::uint32_t tx = blockIdx.x % s.x.kernel, ty = blockIdx.x / s.x.kernel % s.y.kernel;
-  const std::uint32_t row = blockIdx.x / s.x.kernel / s.y.kernel, filter = row / s.group_channels;
-  const std::uint32_t channel = filter / s.group_filters * s.group_channels + row % s.group_channels;
-  C sum = 0;
-  for (std::uint32_t column = threadIdx.x; column < columns; column += block_threads) {
-    std::uint32_t image = column;
-    const std::uint32_t at_x = s.x.by_out.divide(image), at_y = s.y.by_out.divide(image);
-    const std::uint32_t from_y = s.y.read_by(at_y, ty), from_x = s.x.read_by(at_x, tx);
-    if (from_y < s.y.in && from_x < s.x.in)
-      sum += static_cast<C>(x[s.in_image(image, channel, from_y, from_x)]) *
-             static_cast<C>(y[s.in_result(image, filter, at_y, at_x)]);
-  }
-  sums[threadIdx.x] = sum;
-  for (unsigned half = block_threads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-  }
-  if (threadIdx.x == 0) put<1, true>(w + blockIdx.x, accumulate, 1, [&](int) { return sums[0]; });
-}
-
-// ---- products -------------------------------------------------------------------------------------------------------
 
 /// The result of a convolution as an image whose rows are its channels' elements.
-inline conv_layout conv_rows(const gradus::detail::conv_sizes& s) {
-  const gradus::detail::conv_axis all{s.positions(), 1, s.positions(), 1, 0, 1};
-  return conv_layout({s.batch, s.filters, s.filters, 1, {}, all});
+inline gradus::detail::conv_sizes conv_rows(const gradus::detail::conv_sizes& s) {
+  return {s.batch, s.filters, s.filters, 1, {}, {s.positions(), 1, s.positions(), 1, 0, 1}};
 }
 /// The matrices of one chunk of images, the patches in T and the results in S, and `more` bytes.
 template <class T, class S>
@@ -245,6 +121,21 @@ template <class Acc, class T, class Out>
 void conv_product(context<cuda>& ctx, const product_sizes& of, const T* a, const T* b, Out* c, bool accumulate) {
   gemm(ctx, bounded_product<typename formats_of<Acc>::values, T, Out>{of}, a, b, c, accumulate);
 }
+/// dw (+)= the sum of `count` parts that fill(parts) writes or adds to.
+template <class C, class TW, class Fill>
+void conv_in_parts(context<cuda>& ctx, TW* dw, bool accumulate, index_t weights, index_t count, const Fill& fill) {
+  auto* const parts = static_cast<C*>(ctx.get<operand_workspace>().reserve(ctx, count * weights * sizeof(C)));
+  fill(parts);
+  launch(ctx, conv_parts_kernel<TW, C>, blocks_for(weights), block_threads, dw, accumulate, parts, count, weights);
+}
+/// True if images, as they lie, are matrices of patches, and products of them fast: their rows are whole words.
+template <class T>
+constexpr bool are_patches(const gradus::detail::conv_sizes& s) {
+  const auto is_same = [](const gradus::detail::conv_axis& a) {
+    return a.kernel == 1 && a.stride == 1 && a.padding == 0 && a.in == a.out;
+  };
+  return s.groups == 1 && is_same(s.y) && is_same(s.x) && s.positions() * sizeof(T) % 8 == 0;
+}
 
 }  // namespace cuda_kit
 
@@ -255,79 +146,137 @@ struct kernel<op::convolution, cuda> {
   template <class Acc, class TY, class T, class TB = T>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, const sizes& of, TY* y, bool accumulate, const T* x,
                       const T* w, T* /*turned*/, const TB* bias = nullptr) {
+    using namespace cuda_kit;
     using C = compute_type<T>;
-    const cuda_kit::conv_layout s(of);
-    if (of.groups > 1) {
-      const index_t columns = of.batch * of.positions();
-      launch(ctx, cuda_kit::conv_direct_kernel<TY, T, TB>, cuda_kit::conv_blocks(of.filters, columns),
-             cuda_kit::block_threads, y, accumulate, x, w, bias, s, cuda_kit::conv_count(columns));
-      return;
-    }
+    const conv_layout s(of);
+    if (of.groups > 1) return direct<false>(ctx, of, y, accumulate, x, w, bias);
+    if constexpr (std::is_same_v<TY, T> || std::is_same_v<TY, C>)
+      if (are_patches<T>(of)) return by_image<Acc>(ctx, of, false, y, accumulate, x, w, bias);
     const index_t k = of.channels * of.taps();
-    const cuda_kit::conv_chunks<T, C> chunk(ctx, of, k, of.filters);
+    const conv_chunks<T, C> chunk(ctx, of, k, of.filters);
     for (index_t first = 0; first < of.batch; first += chunk.images) {
-      const index_t columns = std::min(chunk.images, of.batch - first) * of.positions();
-      const auto count = cuda_kit::conv_count(columns);
-      launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(k, columns), cuda_kit::block_threads,
-             chunk.patches, x + first * of.channels * of.plane(), s, cuda_kit::conv_count(k), count);
-      cuda_kit::conv_product<Acc>(ctx, {false, false, of.filters, columns, k}, w, chunk.patches, chunk.results, false);
-      launch(ctx, cuda_kit::conv_result_kernel<TY, C, TB>, cuda_kit::conv_blocks(of.filters, columns),
-             cuda_kit::block_threads, y + first * of.filters * of.positions(), accumulate, chunk.results, bias, s,
-             count);
+      const index_t images = std::min(chunk.images, of.batch - first), columns = images * of.positions();
+      patches(ctx, of, images, chunk.patches, x + first * of.channels * of.plane());
+      conv_product<Acc>(ctx, {false, false, of.filters, columns, k}, w, chunk.patches, chunk.results, false);
+      const conv_grid<> grid(images, of.y.out, of.x.out);
+      launch(ctx, conv_result_kernel<TY, C, TB>, grid.blocks(of.filters, 1), block_threads,
+             y + first * of.filters * of.positions(), accumulate, chunk.results, bias, s.results, grid);
     }
   }
   template <class Acc, class TX, class T, class TB = T>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, const sizes& of, TX* dx, bool accumulate,
                        const T* dy, const T* w, T* /*turned*/, const TB* bias = nullptr) {
+    using namespace cuda_kit;
     using C = compute_type<T>;
-    const cuda_kit::conv_layout s(of);
-    if (of.groups > 1) {
-      const index_t elements = of.batch * of.plane();
-      launch(ctx, cuda_kit::conv_direct_back_kernel<TX, T, TB>, cuda_kit::conv_blocks(of.channels, elements),
-             cuda_kit::block_threads, dx, accumulate, dy, w, bias, s, cuda_kit::conv_count(elements));
-      return;
-    }
+    const conv_layout s(of);
+    if (of.groups > 1) return direct<true>(ctx, of, dx, accumulate, dy, w, bias);
+    if constexpr (std::is_same_v<TX, T> || std::is_same_v<TX, C>)
+      if (are_patches<T>(of)) return by_image<Acc>(ctx, of, true, dx, accumulate, dy, w, bias);
     const index_t k = of.channels * of.taps();
-    const cuda_kit::conv_chunks<T, C> chunk(ctx, of, of.filters, k);
+    const conv_chunks<T, C> chunk(ctx, of, of.filters, k);
     for (index_t first = 0; first < of.batch; first += chunk.images) {
       const index_t images = std::min(chunk.images, of.batch - first), columns = images * of.positions();
-      const auto count = cuda_kit::conv_count(columns);
-      launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(of.filters, columns), cuda_kit::block_threads,
-             chunk.patches, dy + first * of.filters * of.positions(), cuda_kit::conv_rows(of), s.filters, count);
-      cuda_kit::conv_product<Acc>(ctx, {true, false, k, columns, of.filters}, w, chunk.patches, chunk.results, false);
-      launch(ctx, cuda_kit::conv_images_kernel<TX, C, TB>, cuda_kit::conv_blocks(of.channels, images * of.plane()),
-             cuda_kit::block_threads, dx + first * of.channels * of.plane(), accumulate, chunk.results, bias, s,
-             cuda_kit::conv_count(images * of.plane()), count);
+      patches(ctx, conv_rows(of), images, chunk.patches, dy + first * of.filters * of.positions());
+      conv_product<Acc>(ctx, {true, false, k, columns, of.filters}, w, chunk.patches, chunk.results, false);
+      const conv_grid<> grid(images, of.y.in, of.x.in);
+      with_window<1, 3>(of, [&](auto kernel) {
+        launch(ctx, conv_images_kernel<decltype(kernel)::value, TX, C, TB>, grid.blocks(of.channels, of.taps()),
+               block_threads, dx + first * of.channels * of.plane(), accumulate, chunk.results, bias, s, grid,
+               conv_count(columns));
+      });
     }
   }
   template <class Acc, class TW, class T>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, const sizes& of, TW* dw, bool accumulate,
                        const T* dy, const T* x, float* /*sums*/) {
+    using namespace cuda_kit;
     using C = compute_type<T>;
-    const cuda_kit::conv_layout s(of);
     const index_t k = of.group_channels() * of.taps(), weights = of.filters * k;
-    if (of.groups > 1) {
-      launch(ctx, cuda_kit::conv_direct_weights_kernel<TW, T, T>, cuda_kit::conv_count(weights),
-             cuda_kit::block_threads, dw, accumulate, dy, x, s, cuda_kit::conv_count(of.batch * of.positions()));
-      return;
+    if (of.groups > 1) return direct_weights(ctx, of, dw, accumulate, dy, x);
+    // Sums for each image, if they have fewer bytes than the images and their gradients.
+    const index_t image = of.channels * of.plane(), result = of.filters * of.positions();
+    if (are_patches<T>(of) && weights * sizeof(C) <= (image + result) * sizeof(T)) {
+      const index_t count = std::clamp<index_t>(conv_chunks<T, T>::most_bytes / (weights * sizeof(C)), 1, of.batch);
+      return conv_in_parts<C>(ctx, dw, accumulate, weights, count, [&](C* parts) {
+        product_sizes product{false, true, of.filters, of.channels, of.positions()};
+        const std::size_t apart = count * (image | result) * sizeof(T);  // from chunk to chunk, its lowest bit
+        product.alignment = std::min<std::size_t>(product.alignment, apart & (~apart + 1));
+        for (index_t first = 0; first < of.batch; first += count) {
+          product.batch = std::min(count, of.batch - first);
+          conv_product<Acc>(ctx, product, dy + first * result, x + first * image, parts, first > 0);
+        }
+      });
     }
     // The matrix of results has the gradient dy; the sums over chunks, if dw has another type, are rounded once.
     constexpr bool in_place = std::is_same_v<TW, C>;
-    const cuda_kit::conv_chunks<T, T> chunk(ctx, of, k, of.filters, in_place ? 0 : weights * sizeof(C));
+    const conv_chunks<T, T> chunk(ctx, of, k, of.filters, in_place ? 0 : weights * sizeof(C));
     C* sums = static_cast<C*>(chunk.rest);
     if constexpr (in_place) sums = dw;
     for (index_t first = 0; first < of.batch; first += chunk.images) {
-      const index_t columns = std::min(chunk.images, of.batch - first) * of.positions();
-      const auto count = cuda_kit::conv_count(columns);
-      launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(k, columns), cuda_kit::block_threads,
-             chunk.patches, x + first * of.channels * of.plane(), s, cuda_kit::conv_count(k), count);
-      launch(ctx, cuda_kit::conv_patches_kernel<T>, cuda_kit::conv_blocks(of.filters, columns), cuda_kit::block_threads,
-             chunk.results, dy + first * of.filters * of.positions(), cuda_kit::conv_rows(of), s.filters, count);
-      cuda_kit::conv_product<Acc>(ctx, {false, true, of.filters, k, columns}, chunk.results, chunk.patches, sums,
-                                  first > 0 || (in_place && accumulate));
+      const index_t images = std::min(chunk.images, of.batch - first), columns = images * of.positions();
+      patches(ctx, of, images, chunk.patches, x + first * image);
+      patches(ctx, conv_rows(of), images, chunk.results, dy + first * result);
+      conv_product<Acc>(ctx, {false, true, of.filters, k, columns}, chunk.results, chunk.patches, sums,
+                        first > 0 || (in_place && accumulate));
     }
     if constexpr (!in_place)
       kernel<op::convert, cuda>::forward(ctx, dw, static_cast<const C*>(sums), weights, accumulate);
+  }
+
+ private:
+  template <class T>
+  static void patches(context<cuda>& ctx, const sizes& of, index_t images, T* to, const T* x) {
+    using namespace cuda_kit;
+    const conv_grid<> grid(images, of.y.out, of.x.out);
+    with_window<1, 3>(of, [&](auto kernel) {
+      launch(ctx, conv_patches_kernel<decltype(kernel)::value, T>, grid.blocks(of.channels, of.taps()), block_threads,
+             to, x, conv_layout(of), grid);
+    });
+  }
+  // to (+)= the product of w, or, `back`, of its transpose, and each image, plus a bias, which is rounded first.
+  template <class Acc, class TO, class T, class TB>
+  static void by_image(context<cuda>& ctx, const sizes& of, bool back, TO* to, bool accumulate, const T* from,
+                       const T* w, const TB* bias) {
+    using namespace cuda_kit;
+    const index_t m = back ? of.channels : of.filters, k = back ? of.filters : of.channels;
+    if (bias != nullptr) {
+      const conv_grid<> grid(of.batch, of.y.in, of.x.in);
+      launch(ctx, conv_result_kernel<TO, compute_type<T>, TB>, grid.blocks(m, 1), block_threads, to, accumulate,
+             static_cast<const compute_type<T>*>(nullptr), bias, conv_layout::side(m, 1, of.y.in, of.x.in), grid);
+    }
+    product_sizes product{back, false, m, of.positions(), k, of.batch};
+    product.shared_a = true;
+    conv_product<Acc>(ctx, product, w, from, to, accumulate || bias != nullptr);
+  }
+  template <bool Back, class TO, class T, class TB>
+  static void direct(context<cuda>& ctx, const sizes& of, TO* to, bool accumulate, const T* from, const T* w,
+                     const TB* bias) {
+    using namespace cuda_kit;
+    with_window_runs(of, [&](auto kernel, auto width) {
+      constexpr int window = decltype(kernel)::value, n = decltype(width)::value;
+      const conv_grid<n> grid(of.batch, Back ? of.y.in : of.y.out, Back ? of.x.in : of.x.out);
+      launch(ctx, conv_direct_kernel<window, n, Back, TO, T, TB>,
+             grid.blocks(Back ? of.channels : of.filters, 8 * (Back ? of.group_filters() : of.group_channels())),
+             block_threads, to, accumulate, from, w, bias, conv_layout(of), grid);
+    });
+  }
+  template <class TW, class T>
+  static void direct_weights(context<cuda>& ctx, const sizes& of, TW* dw, bool accumulate, const T* dy, const T* x) {
+    using namespace cuda_kit;
+    using C = compute_type<T>;
+    const index_t pairs = of.filters * of.group_channels(), weights = pairs * of.taps();
+    with_window_runs(of, [&](auto kernel, auto width) {
+      constexpr int window = decltype(kernel)::value, n = decltype(width)::value;
+      const conv_grid<n> grid(of.batch, of.y.out, of.x.out);
+      // Parts for all multiprocessors, of several columns a thread.
+      const index_t blocks = window > 0 ? pairs : weights;
+      const index_t count = std::clamp<index_t>(2048 / blocks, 1, (grid.columns - 1) / (8 * block_threads) + 1);
+      conv_in_parts<C>(ctx, dw, accumulate, weights, count, [&](C* parts) {
+        launch(ctx, conv_direct_weights_kernel<window, n, C, T, T>,
+               dim3(conv_count(blocks), static_cast<unsigned>(count)), block_threads, parts, dy, x, conv_layout(of),
+               grid);
+      });
+    });
   }
 };
 

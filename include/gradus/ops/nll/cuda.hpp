@@ -55,21 +55,24 @@ __global__ void __launch_bounds__(nll_threads)
   if (!task.by_row) *y = convert_element<L>(loss / *total);
 }
 
-template <class TDX, class TDY, class I, class W>
-__global__ void __launch_bounds__(block_threads)
+template <int Threads, class TDX, class TDY, class I, class W>
+__global__ void __launch_bounds__(long_row_threads)
     nll_gradient_kernel(nll_task task, TDX* dx, bool accumulate, const TDY* dy, const double* total, const I* targets,
                         const W* weights) {
   using C = compute_type<promote<TDX, W>>;
-  const index_t at = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
-  if (at >= task.rows * task.columns) return;
-  const index_t row = at / task.columns, column = at % task.columns;
+  const index_t row = static_cast<index_t>(blockIdx.x) * rows_in_block(Threads) + threadIdx.x / Threads;
+  if (row >= task.rows) return;
   const auto target = static_cast<long long>(targets[row]);
   const double grad =
       target == task.options.ignore ? 0.0 : static_cast<double>(static_cast<C>(dy[task.by_row ? row : 0])) / *total;
-  double share = task.options.smoothing / static_cast<double>(task.columns);
-  if (target == static_cast<long long>(column)) share += 1 - task.options.smoothing;
-  const C weight = weights == nullptr ? C(1) : static_cast<C>(weights[column]);
-  put<1, true>(dx + at, accumulate, 1, [&](int) { return static_cast<C>(-grad * share) * weight; });
+  const C everywhere = static_cast<C>(-grad * task.options.smoothing / static_cast<double>(task.columns));
+  const C at_target = static_cast<C>(grad * (task.options.smoothing - 1)) + everywhere;
+  TDX* const to = dx + row * task.columns;
+  for (index_t i = threadIdx.x % Threads; i < task.columns; i += Threads) {
+    const C weight = weights == nullptr ? C(1) : static_cast<C>(weights[i]);
+    const C share = target == static_cast<long long>(i) ? at_target : everywhere;
+    put<1, true>(to + i, accumulate, 1, [&](int) { return share * weight; });
+  }
 }
 
 }  // namespace cuda_kit
@@ -91,8 +94,10 @@ struct kernel<op::nll<reduction::mean>, cuda> {
   static void backward(context<cuda>& ctx, const nll_task& task, TDX* dx, bool accumulate, const L* dy,
                        const double* total, const I* targets, const W* weights) {
     using namespace cuda_kit;
-    launch(ctx, &nll_gradient_kernel<TDX, L, I, W>, blocks_for(task.rows * task.columns), block_threads, task, dx,
-           accumulate, dy, total, targets, weights);
+    for_row_threads(task.rows, task.columns, [&](auto threads, unsigned blocks, int block) {
+      launch(ctx, &nll_gradient_kernel<decltype(threads)::value, TDX, L, I, W>, blocks, block, task, dx, accumulate, dy,
+             total, targets, weights);
+    });
   }
 };
 

@@ -13,23 +13,37 @@ namespace gradus {
 
 namespace cuda_kit {
 
+/// Windows whose numbers, for an entry, take no division.
+struct divided_windows : basic_pool_windows<std::uint32_t> {
+  using windows = basic_pool_windows<std::uint32_t>;
+  cuda_kit::divisor<std::uint32_t> by_stride;
+
+  explicit divided_windows(const pool_windows& w)
+      : windows{narrow(w.entries), narrow(w.outputs), narrow(w.size), narrow(w.stride), narrow(w.padding), w.adaptive},
+        by_stride(w.adaptive ? 1 : stride) {}
+  static std::uint32_t narrow(index_t n) { return static_cast<std::uint32_t>(n); }
+
+  __device__ std::uint32_t first_with(std::uint32_t e) const {
+    if (adaptive) return windows::first_with(e);
+    return e + padding < size ? 0 : by_stride.quotient(e + padding - size) + 1;
+  }
+  __device__ std::uint32_t end_with(std::uint32_t e) const {
+    return adaptive ? windows::end_with(e) : ::min(by_stride.quotient(e + padding) + 1, outputs);
+  }
+};
+
 /// Planes of rows and columns, for kernels of one thread per element.
 template <class Count>
 struct plane_grid {
-  using windows = basic_pool_windows<std::uint32_t>;
-  windows rows, columns;
+  divided_windows rows, columns;
   divisor<Count> width, height;  ///< of what threads are for
   Count size;                    ///< threads
 
-  static windows narrowed(const pool_windows& w) {
-    const auto n = [](index_t count) { return static_cast<std::uint32_t>(count); };
-    return {n(w.entries), n(w.outputs), n(w.size), n(w.stride), n(w.padding), w.adaptive};
-  }
   /// Threads for each output, or for each entry, of all planes.
   static plane_grid of_outputs(const pooled_planes& of) { return make(of, of.rows.outputs, of.columns.outputs); }
   static plane_grid of_entries(const pooled_planes& of) { return make(of, of.rows.entries, of.columns.entries); }
   static plane_grid make(const pooled_planes& of, index_t height, index_t width) {
-    return {narrowed(of.rows), narrowed(of.columns), divisor<Count>(static_cast<Count>(width)),
+    return {divided_windows(of.rows), divided_windows(of.columns), divisor<Count>(static_cast<Count>(width)),
             divisor<Count>(static_cast<Count>(height)), static_cast<Count>(of.planes * height * width)};
   }
   /// Calls body(thread, plane, row, column).
@@ -53,19 +67,21 @@ __global__ void __launch_bounds__(block_threads) max_pool_kernel(T* y, P* places
   using C = compute_type<T>;
   grid.each([&](Count thread, Count plane, std::uint32_t row, std::uint32_t column) {
     const T* const from = x + grid.entry(plane);
-    const std::uint32_t first_row = grid.rows.begin(row), first = grid.columns.begin(column);
-    C best = static_cast<C>(from[first_row * grid.columns.entries + first]);
-    std::uint32_t place =
-        grid.rows.number_of(first_row, row) * grid.columns.size + grid.columns.number_of(first, column);
-    for (std::uint32_t r = first_row; r < grid.rows.end(row); ++r)
-      for (std::uint32_t c = first; c < grid.columns.end(column); ++c) {
+    std::uint32_t best_row = grid.rows.begin(row), best_column = grid.columns.begin(column);
+    const std::uint32_t first = best_column, last_row = grid.rows.end(row), last = grid.columns.end(column);
+    C best = static_cast<C>(from[best_row * grid.columns.entries + first]);
+    for (std::uint32_t r = best_row; r < last_row; ++r)
+      for (std::uint32_t c = first; c < last; ++c) {
         const C v = static_cast<C>(from[r * grid.columns.entries + c]);
         if (!(v > best) && (v == v || best != best)) continue;  // NaN is the largest
         best = v;
-        place = grid.rows.number_of(r, row) * grid.columns.size + grid.columns.number_of(c, column);
+        best_row = r;
+        best_column = c;
       }
     y[thread] = convert_element<T>(best);
-    if (places != nullptr) places[thread] = static_cast<P>(place);
+    if (places == nullptr) return;
+    places[thread] = static_cast<P>(grid.rows.number_of(best_row, row) * grid.columns.size +
+                                    grid.columns.number_of(best_column, column));
   });
 }
 
@@ -77,6 +93,7 @@ __device__ inline void sum_over_windows(T* dx, bool accumulate, const plane_grid
     C sum = 0;
     const std::uint32_t last_row = grid.rows.end_with(row), last = grid.columns.end_with(column);
     for (std::uint32_t r = grid.rows.first_with(row); r < last_row; ++r)
+#pragma unroll 1  // few windows have an element
       for (std::uint32_t c = grid.columns.first_with(column); c < last; ++c)
         sum += term(grid.output(plane) + r * grid.columns.outputs + c, row, column, r, c);
     put<1, true>(dx + thread, accumulate, 1, [&](int) { return sum; });
