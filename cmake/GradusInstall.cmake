@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 set(gradus_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gradus")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" 
-        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp" PATTERN "compiled*.cpp" PATTERN "cudnn*.cpp")
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp" PATTERN "compiled*.cpp" PATTERN "compiled.cu"
+        PATTERN "cudnn*.cpp")
 install(TARGETS gradus EXPORT gradus_targets)
 install(EXPORT gradus_targets NAMESPACE gradus:: DESTINATION "${gradus_package_dir}")
 
@@ -17,6 +18,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradus-config-version.cm
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES
   "${PROJECT_SOURCE_DIR}/cmake/GradusCompiled.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/GradusCudaCompiled.cmake"
   "${PROJECT_SOURCE_DIR}/cmake/GradusCudnn.cmake"
   "${PROJECT_SOURCE_DIR}/cmake/GradusNccl.cmake"
   "${PROJECT_BINARY_DIR}/gradus-config.cmake"

@@ -31,6 +31,9 @@ target_compile_options(gradus_dev INTERFACE
 
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
 gradus_name_compiled_kernels(gradus_compiled ${gradus_native_options})
+if(TARGET gradus_cuda_compiled)
+  target_link_libraries(gradus_cuda_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
+endif()
 
 # gradus/interop/eigen.hpp is for those who have Eigen; its lesson and tests are built where it is found.
 find_package(Eigen3 3.3 QUIET NO_MODULE)
@@ -54,7 +57,7 @@ function(gradus_executable name)
       message(FATAL_ERROR
         "gradus_executable(${name}): a .cu source needs CUDA; guard the call with if(GRADUS_HAS_CUDA)")
     endif()
-    target_link_libraries(${name} PRIVATE gradus::cuda $<$<BOOL:${GRADUS_CUDNN}>:gradus::cudnn>)
+    target_link_libraries(${name} PRIVATE gradus::cuda_compiled $<$<BOOL:${GRADUS_CUDNN}>:gradus::cudnn>)
     set_target_properties(${name} PROPERTIES GRADUS_NEEDS_GPU ON)
   endif()
 endfunction()

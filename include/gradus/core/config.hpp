@@ -60,6 +60,12 @@
 #else
 #define GRADUS_IMPL inline
 #endif
+// The same for .ipp files of the GPU's half: GRADUS_CUDA_COMPILED, the target gradus::cuda_compiled, compiled.cu.
+#if defined(GRADUS_CUDA_COMPILED)
+#define GRADUS_CUDA_IMPL
+#else
+#define GRADUS_CUDA_IMPL inline
+#endif
 
 // A program may link files that were compiled for different instruction sets. They share tensors, parameters and tapes,
 // but each must run its own kernels: with equal names the linker would keep only one. Kernels and operations are in the

@@ -96,7 +96,10 @@ awk -v logs="$work/80.log $work/90.log" -v stats="$work/stats" -v loops="$work/l
     regs[80] = registers($1, 80); regs[90] = registers($1, 90)
     over($1, "registers on sm_80", regs[80], $6)
     for (key in loop)
-      if ($9 > 0 && key ~ "cuda_kit[0-9]+" $1 "I" && key !~ /ruled_scores/) { over($1, "instructions of the loop", loop[key], $9); ++loops_seen }
+      if ($9 > 0 && key ~ "cuda_kit[0-9]+" $1 "I" && key !~ /ruled_scores/) {
+        over($1, "instructions of the loop", loop[key], $9)
+        ++loops_seen
+      }
     if (!counted) next
     line = launch[$1, $2]
     if (line == "") { print $1 ": launch " $2 " was not counted"; ++failures; next }

@@ -38,7 +38,7 @@ struct tensor_attention {
   static constexpr std::size_t forward_bytes = forward_tiles + seen_bytes;
   static constexpr std::size_t dq_bytes = backward_tiles + seen_bytes;
   static constexpr std::size_t dkv_bytes = dq_bytes + 4 * block_n * sizeof(float);
-  /// Forward of narrow heads has 32 rows a warp, for which each ldmatrix feeds twice the products, if registers suffice.
+  /// Forward of narrow heads has 32 rows a warp, if registers suffice: each ldmatrix feeds twice the products.
   using forward = tensor_attention<T, Depth, Rules, narrow && Rules::cheap ? 2 : 1>;
   /// Backward of whole heads.
   using whole_heads = tensor_attention<T, Depth, Rules, 1, 8>;
@@ -81,7 +81,7 @@ struct tensor_attention {
 using masked = std::true_type;
 using unmasked = std::false_type;
 
-/// What the rows of a block see, which of(row) computes: in shared memory, from the next barrier on, unless it is cheap.
+/// What the rows of a block see, by of(row): in shared memory, from the next barrier on, unless it is cheap.
 template <class F, class Of>
 class seen_by_rows {
  public:

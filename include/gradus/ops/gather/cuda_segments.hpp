@@ -8,7 +8,7 @@
 
 #include "../../core/error.hpp"
 #include "../../gpu/runs.hpp"
-#include "../../gpu/sort_cub.hpp"
+#include "../../gpu/sort.hpp"
 #include "../../gpu/workspace.hpp"
 #include "../../precision/promotion.hpp"
 #include "gather.hpp"

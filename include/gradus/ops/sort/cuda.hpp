@@ -9,7 +9,7 @@
 #include "../../core/dtype.hpp"
 #include "../../core/error.hpp"
 #include "../../gpu/runs.hpp"
-#include "../../gpu/sort_cub.hpp"
+#include "../../gpu/sort.hpp"
 #include "../../gpu/workspace.hpp"
 #include "sort.hpp"
 

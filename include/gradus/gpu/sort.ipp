@@ -1,5 +1,5 @@
 #pragma once
-// The only header that includes CUB: a stable sort of pairs by keys.
+// The only file that includes CUB, which costs nvcc more than all of gradus: compiled.cu has it once for a program.
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -9,7 +9,7 @@
 
 #include "device.hpp"
 #include "launch.hpp"
-#include "workspace.hpp"
+#include "sort.hpp"
 
 namespace gradus::cuda_kit {
 
@@ -26,9 +26,7 @@ cudaError_t call_cub(context<cuda>& ctx, const F& f) {
   return status;
 }
 
-/// Bytes of scratch that sort_pairs needs for `count` pairs.
-template <class = void>
-std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
+GRADUS_CUDA_IMPL std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
   std::size_t bytes = 0;
   const std::uint32_t* const none = nullptr;
   const auto sort = [&] {
@@ -38,11 +36,9 @@ std::size_t sort_room(context<cuda>& ctx, int count, int bits) {
   check(call_cub(ctx, sort), "cub::DeviceRadixSort::SortPairs");
   return bytes;
 }
-/// Sorts the pairs (keys[i], values[i]) by the lowest `bits` bits of their keys; stable.
-template <class = void>
-void sort_pairs(context<cuda>& ctx, void* room, std::size_t bytes, const std::uint32_t* keys,
-                std::uint32_t* sorted_keys, const std::uint32_t* values, std::uint32_t* sorted_values, int count,
-                int bits) {
+GRADUS_CUDA_IMPL void sort_pairs(context<cuda>& ctx, void* room, std::size_t bytes, const std::uint32_t* keys,
+                                 std::uint32_t* sorted_keys, const std::uint32_t* values, std::uint32_t* sorted_values,
+                                 int count, int bits) {
   const auto sort = [&] {
     return cub::DeviceRadixSort::SortPairs(room, bytes, keys, sorted_keys, values, sorted_values, count, 0, bits,
                                            ctx.stream().handle());
