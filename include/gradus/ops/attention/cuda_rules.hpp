@@ -42,7 +42,7 @@ template <class C>
 struct ruled_launch {
   attention_rules<C> rules;
   followed_key key;
-  int group;  ///< heads of queries for a head of keys
+  int group;                ///< heads of queries for a head of keys
   index_t b = 0, pair = 0;  ///< sequence and head of queries
   const C* bias = nullptr;  ///< of the head
 

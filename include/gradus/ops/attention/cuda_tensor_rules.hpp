@@ -68,11 +68,12 @@ struct plain_scores {
   }
 };
 
-/// Which elements of accumulators a bit for each keeps: that of element i of accumulator n is the sign of byte
-/// `byte(n, i)` of word `word(n, i)`, shifted.
+/// x if the highest bit of byte number `byte` of the word is set, or else 0.
 __device__ inline float keep_if_sign(float x, std::uint32_t word, unsigned byte) {
   std::uint32_t all;
-  asm("prmt.b32 %0, %1, 0, %2;" : "=r"(all) : "r"(word), "r"(0x8888u + 0x1111u * byte));  // the byte's sign, 32 times
+  asm("prmt.b32 %0, %1, 0, %2;"
+      : "=r"(all)
+      : "r"(word), "r"(0x8888u + 0x1111u * byte));  // the byte's highest bit, 32 times
   return __uint_as_float(__float_as_uint(x) & all);
 }
 /// Dropout of 16 queries [rows of accumulators] and 8 * Tiles keys: the bit of element i of accumulator n is number
@@ -99,11 +100,14 @@ struct kept_columns {
 template <bool Drops, bool Scored>
 struct ruled_scores : ruled_launch<float> {
   static constexpr bool causal = false, cheap = false, may_be_empty = true, scored = Scored, drops = Drops;
-  float scale, scale_log2, natural, kept;  ///< `natural`: of the unit of scores() to that of log-sum-exps
-  std::uint32_t octets;                    ///< of a key's queries
-  std::array<std::array<std::uint32_t, 2>, 10> round_keys;
-  std::uint32_t carries;          ///< 2^16 - threshold, times 2^16
-  std::uint64_t first_octet = 0;  ///< of the head's draws
+  float scale;                                              ///< of the products of queries and keys
+  float scale_log2;                                         ///< makes scores exponents of 2
+  float natural;                                            ///< makes scores exponents of e
+  float kept;                                               ///< factor of the weights that dropout keeps
+  std::array<std::array<std::uint32_t, 2>, 10> round_keys;  ///< of Philox
+  std::uint32_t carries;                                    ///< 2^16 - threshold, in the upper half
+  std::uint32_t octets;           ///< groups of eight queries, which share the words of a draw
+  std::uint64_t first_octet = 0;  ///< number of the head's first draw of words
 
   ruled_scores(const ruled_launch<float>& of)
       : ruled_launch<float>(of),
@@ -139,7 +143,7 @@ struct ruled_scores : ruled_launch<float> {
     if (end > there) span.whole = span.end;
     return span;
   }
-  /// A score in the unit of exp2, if there are a mask or a bias.
+  /// The exponent of 2 with the mask and the bias, for Scored.
   __device__ float score(float x, int query, int key) const {
     x *= scale * log2_e;
     const auto at = static_cast<index_t>(key);
