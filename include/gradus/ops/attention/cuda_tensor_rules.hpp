@@ -109,7 +109,7 @@ struct ruled_scores : ruled_launch<float> {
   std::uint32_t octets;           ///< groups of eight queries, which share the words of a draw
   std::uint64_t first_octet = 0;  ///< number of the head's first draw of words
 
-  ruled_scores(const ruled_launch<float>& of)
+  explicit ruled_scores(const ruled_launch<float>& of)
       : ruled_launch<float>(of),
         scale(of.rules.scale),
         scale_log2(Scored ? 1.0f : of.rules.scale * log2_e),
