@@ -15,12 +15,13 @@ asked for / unique sectors); what share of those sectors' bytes is used; ways of
 fewest blocks of a launch; registers and bytes of spills; microseconds at the bandwidth of an A100, H100 and H200.
 
 --bound: what a step of GPT-2 124M takes at least, 16 sequences of 1024 tokens, kernel by kernel, from the counters of
-small steps (bench_cuda_gpt_step 0 with other GPT_LAYERS, GPT_BATCH and GPT_VOCABULARY; six or more), and those of
-attention on one head of 64 and 1024 tokens (tests/cuda/budgets/kernels.cu). A kernel takes the longest of three times:
-of its bytes, of its instructions (PTX; four a clock and multiprocessor), and of its tensor cores. What all but attention
-do is linear in layers, vocabulary and tokens. Products of cuBLASLt have the rates that llm.c reaches. Nothing overlaps.
-EXPECTED.json gets the kernels' figures: scripts/gpu-check.sh holds them against a GPU's. Nothing published reaches such
-a bound: llm.c's step is at 0.88 of it, kernels of attention at this size at 0.6 to 0.8.
+small steps (bench_cuda_gpt_step 0 with other GPT_LAYERS, GPT_BATCH and GPT_VOCABULARY; 1 and 2, 27 and 54, 512 and
+1024, contexts of 64), and those of attention on one head of 64 and 1024 tokens (tests/cuda/budgets/kernels.cu). A
+kernel takes the longest of three times: of its bytes, of its instructions (PTX; four a clock and multiprocessor), and
+of its tensor cores. What all but attention do is linear in layers, vocabulary and tokens. Products of cuBLASLt have the
+rates that llm.c reaches. Nothing overlaps. EXPECTED.json gets the kernels' figures: scripts/gpu-check.sh holds them
+against a GPU's. Nothing published reaches such a bound: llm.c's step is at 0.88 of it, kernels of attention at this
+size at 0.6 to 0.8.
 """
 import collections
 import json

@@ -7,16 +7,17 @@
 #                                 GPU_ARCH=-gencode=arch=compute_80,code=sm_80 is for another GPU; GPU_JOBS compilers at
 #                                 a time; -DGRADUS_CUDNN_INCLUDE_DIR=... and -DGRADUS_CUDNN_FRONTEND_INCLUDE_DIR=... for
 #                                 cuDNN's attention
-#   scripts/gpu-check.sh --call a      on the machine with the GPU, from this checkout with that archive in build/: tests,
-#                                 first losses, GPT-2 124M by 16 sequences, ncu's table of it, rates of memory
-#   scripts/gpu-check.sh --call b      products by every algorithm of cuBLASLt, GPT-2 124M by 64 sequences beside PyTorch
-#   scripts/gpu-check.sh --call c      the trainer, killed and resumed; compute-sanitizer; the ladder; BERT-large
+#   scripts/gpu-check.sh --call a|b|c [--seconds S] [--plan]
+#                                 on the machine with the GPU, from this checkout with that archive in build/, for 520
+#                                 seconds unless S are given; --plan only prints the steps.
+#                                 a: tests, first losses, GPT-2 124M by 16 sequences, kernel by kernel, rates of memory
+#                                 b: products by every algorithm of cuBLASLt, GPT-2 by 64 sequences beside PyTorch
+#                                 c: the trainer, killed and resumed; compute-sanitizer; the ladder; BERT-large
 #   scripts/gpu-check.sh --page RESULT.json...   merges the results of calls whose machines kept nothing
 #
-# Results are in ${OUT:-build/gpu}: gpu-check.json, gpu-check.md, and logs of each call. A call takes --seconds S for
-# less time than 520, and --plan to print its steps only. It needs bash, Python 3.8, the driver and cuBLASLt; PyTorch,
-# ncu and compute-sanitizer where they are there. GRADUS_CUDA_LAUNCHER may name what starts programs where there is no
-# GPU.
+# Results are in ${OUT:-build/gpu}: gpu-check.json, gpu-check.md, and logs of each call. A call needs bash, Python 3.8,
+# the driver and cuBLASLt, and uses PyTorch, ncu and compute-sanitizer where they are there. GRADUS_CUDA_LAUNCHER may
+# name what starts programs where there is no GPU.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/setup.sh"

@@ -1,5 +1,5 @@
-// Training steps of one row of rows.hpp, on the guide's dummy data, random tokens and labels: of bert-base at 128 tokens,
-// or on a GPU, as in the guide, of BERT-large at 512, rows with AdamW only. One JSON object on stdout.
+// Training steps of one row of rows.hpp, on the guide's dummy data, random tokens and labels: of bert-base at 128
+// tokens, or on a GPU, as in the guide, of BERT-large at 512, rows with AdamW only. One JSON object on stdout.
 //
 //   bench_bert_steps ROW STEPS [THREADS]
 #include <cstdio>
