@@ -4,8 +4,8 @@
 #
 #   bin/       the programs, stripped: machine code for GPU_ARCH (sm_90a), and PTX for compute_80 that any launcher or
 #              driver may take instead
-#   lib/       libraries that the other machine may lack: the CUDA runtime and OpenMP's; never cuBLASLt, which is larger
-#              than the archive may be
+#   lib/       libraries that the other machine may lack, such as the CUDA runtime; never cuBLASLt, which is larger than
+#              the archive may be
 #   programs   a line a program: its name, and "packed" or why it is not there
 #
 # Programs are listed from the most telling to the least. Where the archive would have more than PACK_MIB (40), the last
@@ -28,8 +28,10 @@ programs+=(example_cuda_{mlp,own_kernel} bench_train_cuda_list bench_train_cuda_
 programs+=(bench_bert_steps_cuda)
 
 mkdir -p "$build"
+# PTX is not compressed, for programs share much of it: the archive's compression finds that.
 cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DGRADUS_NATIVE=OFF -DGRADUS_CUDA=ON \
-  -DGRADUS_CUDA_PTX=ON "-DCMAKE_CUDA_FLAGS=${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a}" \
+  -DCMAKE_CUDA_ARCHITECTURES=80-virtual -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared \
+  "-DCMAKE_CUDA_FLAGS=--no-compress ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a}" \
   -DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 \
   -DGPT_VOCABULARY=256 -DGPT_BATCH=16 "$@" >"$build/configure.log" 2>&1 ||
   { tail -n 20 "$build/configure.log" >&2; exit 1; }
@@ -57,10 +59,10 @@ for name in "${programs[@]}"; do
     state[$name]="does not compile"
   fi
 done
-for library in libcudart libgomp; do  # as the programs find them here
-  ldd "$pack"/bin/* 2>/dev/null | awk -v name="$library" 'index($1, name) == 1 { print $3 }' | sort -u |
-    xargs -r cp -L -t "$pack/lib"
-done
+# As the programs find them here, without what every machine with a compiler has, and what comes with the driver.
+{ ldd "$pack"/bin/* 2>/dev/null || true; } |
+  awk '$2 == "=>" && $1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cublasLt|cudnn|nvrtc)\.so/ { print $3 }' |
+  sort -u | xargs -r cp -L -t "$pack/lib"
 while :; do
   for name in "${programs[@]}"; do echo "$name ${state[$name]}"; done >"$pack/programs"
   tar -C build -c gpu-pack | xz -9 -T1 >"$pack.tar.xz"

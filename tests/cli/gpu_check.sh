@@ -32,6 +32,7 @@ cat >"$out" <<'EOP'
 #!/usr/bin/env bash
 name=${0##*/}
 if [[ $name == "${STANDIN_BROKEN:-}" ]]; then echo "a kernel failed"; exit 1; fi
+if [[ $name == "${STANDIN_SKIPPED:-}" ]]; then echo "gradus skipped: 1 (no GPU: no driver)"; fi
 if [[ $name == "${STANDIN_SLOW:-}" ]]; then sleep 100; fi
 case $name in
   bench_cuda_gpt_step*)
@@ -156,12 +157,13 @@ has $page 'cuDNN.* \| left out'
 has results/gpu-check.json '"status": "ok"'
 [[ -s results/logs-a.tar.gz ]] || wrong "no logs"
 # What goes wrong is said, and does not end the rest.
-settings=(STANDIN_LOSS=10.9 STANDIN_BROKEN=cuda_matmul)
+settings=(STANDIN_LOSS=10.9 STANDIN_BROKEN=cuda_matmul STANDIN_SKIPPED=cuda_gpt)
 fails call a
 has out '^test matmul +FAILED'
 has out '^first loss, one layer +FAILED'
 has out '^test rows +ok'
-has $page '2 steps went wrong'
+has out '^test gpt +FAILED.*no driver'
+has $page '3 steps went wrong'
 settings=(STANDIN_BITS=1)
 fails call c
 has out '^killed and resumed, the same bits +FAILED'
