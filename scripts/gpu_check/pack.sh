@@ -29,7 +29,7 @@ programs+=(bench_bert_steps_cuda)
 
 mkdir -p "$build"
 # PTX is not compressed, for programs share much of it: the archive's compression finds that.
-cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DGRADUS_NATIVE=OFF -DGRADUS_CUDA=ON \
+cmake -G Ninja -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DGRADUS_NATIVE=OFF -DGRADUS_CUDA=ON -DGRADUS_NCCL=OFF \
   -DCMAKE_CUDA_ARCHITECTURES=80-virtual -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared \
   "-DCMAKE_CUDA_FLAGS=--no-compress ${GPU_ARCH:--gencode=arch=compute_90a,code=sm_90a}" \
   -DGPT_DEVICE=cuda -DGPT_PRECISION=bf16_mixed -DGPT_LAYERS=12 -DGPT_HEADS=12 -DGPT_WIDTH=768 -DGPT_CONTEXT=1024 \
@@ -65,7 +65,7 @@ done
   sort -u | xargs -r cp -L -t "$pack/lib"
 while :; do
   for name in "${programs[@]}"; do echo "$name ${state[$name]}"; done >"$pack/programs"
-  tar -C build -c gpu-pack | xz -9 -T1 >"$pack.tar.xz"
+  tar -C build -c gpu-pack | xz -T1 --lzma2=preset=9,dict=128MiB >"$pack.tar.xz"
   size=$(stat -c %s "$pack.tar.xz") whole=$(du -sb "$pack" | cut -f1)
   if [[ $size -le $((most << 20)) ]]; then break; fi
   # The last programs whose share of the archive is as large as what is too much.
