@@ -39,7 +39,7 @@ endif()
 find_package(Eigen3 3.3 QUIET NO_MODULE)
 
 # Where there is no GPU, the CUDA programs of a folder are only compiled, and one architecture is enough to see that
-# they do: no code of ours asks which it is. scripts/gpu-check.sh compiles for the GPU that it runs on.
+# they do: no code of ours asks which it is.
 macro(gradus_one_cuda_architecture)
   if(CMAKE_CUDA_ARCHITECTURES AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg)
     list(GET CMAKE_CUDA_ARCHITECTURES 0 CMAKE_CUDA_ARCHITECTURES)  # of this folder alone, not the cached list

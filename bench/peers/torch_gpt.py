@@ -24,6 +24,7 @@ import time
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,13 +138,14 @@ def time_training(o, size):
         optimizer.zero_grad(set_to_none=True)
         return loss.item()
 
-    for _ in range(o.warmup):
-        step()
     times = []
-    for _ in range(o.steps):
-        begin = time.perf_counter()
-        loss = step()
-        times.append(time.perf_counter() - begin)
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION) if o.attention == "cudnn" else contextlib.nullcontext():
+        for _ in range(o.warmup):
+            step()
+        for _ in range(o.steps):
+            begin = time.perf_counter()
+            loss = step()
+            times.append(time.perf_counter() - begin)
     median = statistics.median(times)
     peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else status_mib("VmHWM")
     return {"tok_s": round(o.batch * size.context / median, 1), "step_ms": round(median * 1e3, 2),
@@ -184,6 +186,7 @@ def main():
                         help="bf16_mixed: autocast; bf16_pure: parameters too")
     parser.add_argument("--compile", action="store_true", help="run the model through torch.compile")
     parser.add_argument("--max-autotune", action="store_true", help="torch.compile in its max-autotune mode")
+    parser.add_argument("--attention", choices=("any", "cudnn"), default="any", help="cudnn: cuDNN's, or an error")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--gemm", action="store_true", help="time only the bare matrix products")
@@ -197,8 +200,8 @@ def main():
     torch.set_num_threads(o.threads)
     result = time_gemm(o, size) if o.gemm else time_training(o, size)
     print(json.dumps({**result, "model": o.model, "batch": o.batch, "steps": o.steps, "precision": o.precision,
-                      "compile": o.compile or o.max_autotune, "max_autotune": o.max_autotune, "device": o.device,
-                      "threads": o.threads, "torch": torch.__version__}), flush=True)
+                      "compile": o.compile or o.max_autotune, "max_autotune": o.max_autotune, "attention": o.attention,
+                      "device": o.device, "threads": o.threads, "torch": torch.__version__}), flush=True)
 
 
 if __name__ == "__main__":
