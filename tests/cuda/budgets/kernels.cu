@@ -50,7 +50,7 @@ void attention_with_options(gr::context<gr::cuda>& ctx) {
   options.key_lengths = lengths;
   options.dropout = Drops ? 0.1 : 0;
   const auto rules = gr::detail::rules_of<float, depth>(options, sizes, {});
-  const gr::cuda_kit::scored_attention_launches<gr::bf16, depth, scores> launches{{sizes, {rules, {}, 1}}};
+  const gr::cuda_kit::ruled_tensor_launches<gr::bf16, depth, scores> launches{{sizes, {rules, {}, 1}}};
   const auto at = [](auto& x) {
     return gr::attention_operand<std::remove_pointer_t<decltype(x.data())>>{x.data(), S::size, S::size, depth, false};
   };

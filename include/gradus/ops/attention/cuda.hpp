@@ -190,7 +190,7 @@ struct kernel<op::attention_pass<Depth, attention_rules<C>>, cuda> {
         of, cuda_kit::ruled_launch<C>{rules, cuda_kit::follow(ctx, rules.key), static_cast<int>(of.group())}};
     if constexpr (plain::on_tensor_cores) {
       const auto with = [&]<bool Drops, bool Scored>(cuda_kit::ruled_scores<Drops, Scored>*) {
-        f(cuda_kit::scored_attention_launches<T, Depth, cuda_kit::ruled_scores<Drops, Scored>>{ruled});
+        f(cuda_kit::ruled_tensor_launches<T, Depth, cuda_kit::ruled_scores<Drops, Scored>>{ruled});
       };
       const bool same_scale = rules.scale == static_cast<C>(detail::inverse_square_root(Depth));
       const bool adjacent = rules.lengths == nullptr && rules.documents == nullptr && rules.window == 0;

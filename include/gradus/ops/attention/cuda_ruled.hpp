@@ -121,7 +121,7 @@ struct ruled_attention_launches {
 /// Launches on tensor cores; the gradient of a bias is computed on CUDA cores.
 /// @tparam Scores ruled_scores
 template <class T, index_t Depth, class Scores>
-struct scored_attention_launches {
+struct ruled_tensor_launches {
   using flash = tensor_attention<T, Depth, Scores>;
   ruled_attention_launches<float, T, Depth> on_cuda_cores;
 

@@ -34,12 +34,12 @@ struct tensor_attention {
   using tile = shared_tile<T, width>;
   static constexpr std::size_t forward_tiles = tile::bytes(block_m + 4 * block_n);
   static constexpr std::size_t backward_tiles = tile::bytes(2 * block_m + 4 * block_n);
-  static constexpr std::size_t seen_bytes = Rules::cheap ? 0 : block_m * sizeof(seen_between);  ///< behind the tiles
+  static constexpr std::size_t seen_bytes = Rules::plain ? 0 : block_m * sizeof(seen_between);  ///< behind the tiles
   static constexpr std::size_t forward_bytes = forward_tiles + seen_bytes;
   static constexpr std::size_t dq_bytes = backward_tiles + seen_bytes;
   static constexpr std::size_t dkv_bytes = dq_bytes + 4 * block_n * sizeof(float);
   /// Forward of narrow heads has 32 rows a warp, if registers suffice: each ldmatrix feeds twice the products.
-  using forward = tensor_attention<T, Depth, Rules, narrow && Rules::cheap ? 2 : 1>;
+  using forward = tensor_attention<T, Depth, Rules, narrow && Rules::plain ? 2 : 1>;
   /// Backward of whole heads.
   using whole_heads = tensor_attention<T, Depth, Rules, 1, 8>;
   static constexpr bool has_whole_heads = narrow && width % 32 == 0;  // two warps share the columns of 16 rows of dq
@@ -81,16 +81,16 @@ struct tensor_attention {
 using masked = std::true_type;
 using unmasked = std::false_type;
 
-/// What the rows of a block see, by of(row): in shared memory, from the next barrier on, unless it is cheap.
+/// What the rows of a block see, by of(row): in shared memory, from the next barrier on, unless the rules are plain.
 template <class F, class Of>
 class seen_by_rows {
  public:
   __device__ seen_by_rows(unsigned char* shared, Of of) : of_(of), shared_(reinterpret_cast<seen_between*>(shared)) {
-    if constexpr (!F::rules::cheap)
+    if constexpr (!F::rules::plain)
       if (const int row = static_cast<int>(threadIdx.x); row < F::block_m) shared_[row] = of_(row);
   }
   __device__ auto operator()(int row) const {
-    if constexpr (F::rules::cheap) return of_(row);
+    if constexpr (F::rules::plain) return of_(row);
     else return shared_[row];
   }
   /// Whether a row of this warp sees one of `count` positions from `begin` on.
@@ -99,7 +99,7 @@ class seen_by_rows {
   }
 
  private:
-  static_assert(F::block_m <= F::threads || F::rules::cheap, "a thread computes a row's");
+  static_assert(F::block_m <= F::threads || F::rules::plain, "a thread computes a row's");
   Of of_;
   seen_between* shared_;
 };
@@ -114,7 +114,7 @@ template <class Rules, class Stream, class Attend>
 __device__ inline void run_over(Stream& stream, const tile_span& span, const Attend& attend) {
   const auto with_mask = attend(masked{});
   const auto without = attend(unmasked{});
-  if constexpr (Rules::cheap) {
+  if constexpr (Rules::plain) {
     stream.run_to(span.whole, with_mask);
     stream.run_to(span.whole_end, without);
     stream.run_to(span.end, with_mask);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
     copy_k.start(ks.from_row(stage * F::block_n), keys - j * F::block_n);
     copy_v.start(vs.from_row(stage * F::block_n), keys - j * F::block_n);
   });
-  const typename F::template fragments<F::strips == 1 && rules::cheap> own(qs, row);
+  const typename F::template fragments<F::strips == 1 && rules::plain> own(qs, row);
   typename F::sums sum{};
   float row_max[F::strips][2], row_sum[F::strips][2]{};
 #pragma unroll
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
               most = fmaxf(most, x);
             }
           most = F::reduce_row(most, [](float a, float b) { return fmaxf(a, b); });
-          const float shift = rules::may_be_empty && most == -INFINITY ? 0.0f : most * is.scale_log2;
+          const float shift = !rules::plain && most == -INFINITY ? 0.0f : most * is.scale_log2;
           const float rescale = coarse_exp2(last_max * is.scale_log2 - shift);
           float& total = row_sum[strip][h];
           total *= rescale;
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(F::threads, F::blocks)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float total = F::reduce_row(row_sum[strip][h], [](float a, float b) { return a + b; });
-      const bool empty = rules::may_be_empty && total == 0;
+      const bool empty = !rules::plain && total == 0;
       by[h] = empty ? 0.0f : is.kept / total;
       const int at = q0 + row + F::row_of(strip, 2 * h);
       if (lse != nullptr && F::lane() % 4 == 0 && at < queries)

@@ -230,7 +230,7 @@ __device__ inline void add_key_tile(const attention_gradients<T>& g, typename F:
   const auto seen =
       rows_see<F>(memory + F::backward_tiles, [=, keys = g.keys](int r) { return is.queries_of(k0 + r, keys); });
   // Each is 16 registers for heads of 64.
-  typename F::template fragments<F::narrow && rules::cheap> own_k;
+  typename F::template fragments<F::narrow && rules::plain> own_k;
   typename F::template fragments<F::narrow && rules::causal> own_v;
   typename F::sums sum_k{}, sum_v{};
   const auto add_chunk = [&](auto mask, int query, int i0, tile q, tile dy, const float* row_lse,

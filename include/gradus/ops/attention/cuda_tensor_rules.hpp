@@ -41,7 +41,7 @@ struct tile_span {
 /// No options: the scores above the diagonal are masked if attention is causal.
 template <index_t Depth, bool Causal>
 struct plain_scores {
-  static constexpr bool causal = Causal, cheap = true, may_be_empty = false, scored = false, drops = false;
+  static constexpr bool plain = true, causal = Causal, scored = false, drops = false;
   static constexpr int group = 1;  ///< heads of queries for a head of keys
   static constexpr float scale = static_cast<float>(gradus::detail::inverse_square_root(Depth));
   static constexpr float scale_log2 = scale * log2_e;
@@ -99,7 +99,7 @@ struct kept_columns {
 /// positive; those take dropout or not.
 template <bool Drops, bool Scored>
 struct ruled_scores : ruled_launch<float> {
-  static constexpr bool causal = false, cheap = false, may_be_empty = true, scored = Scored, drops = Drops;
+  static constexpr bool plain = false, causal = false, scored = Scored, drops = Drops;
   float scale;                                              ///< of the products of queries and keys
   float scale_log2;                                         ///< makes scores exponents of 2
   float natural;                                            ///< makes scores exponents of e
