@@ -105,6 +105,7 @@ TEST_CASE("tuned products have their values, and a program that finds its produc
   CHECK(lines > 10);
   CHECK(kept.find("a b^T") != std::string::npos);
   CHECK(kept.find(" + c") != std::string::npos);
+  CHECK(kept.find(", bias gradient or apart") != std::string::npos);
   same_bits(first, products(file, seed));
   CHECK(text_of(file) == kept);
 
@@ -114,6 +115,32 @@ TEST_CASE("tuned products have their values, and a program that finds its produc
   products(file, seed);
   const std::string both = text_of(file);
   CHECK(std::count(both.begin(), both.end(), '\n') == lines + 1);
+}
+
+TEST_CASE("sums of parts of a product are not rounded to 16 bits") {
+  using gr::cuda_kit::reductions_for;
+  CHECK(reductions_for(sizeof(gr::bf16)) == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  CHECK(reductions_for(sizeof(float)) == CUBLASLT_REDUCTION_SCHEME_MASK);
+}
+
+TEST_CASE("of a product with a bias's gradient in one call and in two, the faster is kept, with the same sums") {
+  if (no_gpu()) return;
+  const gradus_test::scratch_folder folder;
+  const std::string file = (folder.path / "products").string();
+  const unsigned seed = gradus_test::fresh_seed();
+  CAPTURE(seed);
+  const auto expected = matmul_on_cpu(seed);
+  agree(products(file, seed), expected);
+  // The other way for each.
+  std::string kept = text_of(file);
+  for (std::size_t at = 0; (at = kept.find(" or apart", at)) != std::string::npos; ++at) {
+    char& choice = kept[kept.find('\t', at) + 16];
+    REQUIRE((choice == '0' || choice == '1'));
+    choice = choice == '0' ? '1' : '0';
+  }
+  std::ofstream(file, std::ios::trunc) << kept;
+  agree(products(file, seed), expected);
+  CHECK(text_of(file).find(kept) == 0);
 }
 
 TEST_CASE("what is not a file of tuned products is refused, and stays as it is") {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -52,8 +53,12 @@ struct gemm_description {
   }
 };
 
-/// The permitted reductions of a product with split k: not in place, where the order of blocks, hence the bits, varies.
-inline constexpr std::uint32_t in_one_order = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
+/// The permitted reductions of a product with split k, whose result has elements of so many bytes. All add in one order
+/// (cublasLt.h: counters guarantee it in place). In place and in the result's type they round sums of parts to that
+/// type, which 16 bits are too few for.
+constexpr std::uint32_t reductions_for(std::size_t result_element) {
+  return result_element >= sizeof(float) ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
 
 /// The most algorithms compared for a product.
 inline constexpr int most_algorithms = 16;
@@ -78,7 +83,7 @@ class gemm_suggestions {
                                           {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_result}})
       if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulPreferenceSetAttribute(preference, which, &bytes_of, sizeof(bytes_of));
-    const std::uint32_t reductions = in_one_order;
+    const std::uint32_t reductions = reductions_for(of.result_element);
     if (status == CUBLAS_STATUS_SUCCESS)
       status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
                                                     sizeof(reductions));
@@ -96,12 +101,19 @@ class gemm_suggestions {
   const auto* end() const { return found_.data() + count_; }
 };
 
-/// The fastest algorithms by product, and the file that stores them. Belongs to a context.
+/// The fastest algorithms by product, and the file that stores them. Belongs to a context. A choice between two ways to
+/// compute something is kept like an algorithm.
 class gemm_tuning {
  public:
   explicit gemm_tuning(context<cuda>&) {}
 
   bool on() const { return !path_.empty(); }
+  /// Whether the context's stream may be timed: not while a graph is captured.
+  bool times(const context<cuda>& ctx) const {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (on()) check(cudaStreamIsCapturing(ctx.stream().handle(), &capture), "cudaStreamIsCapturing");
+    return on() && capture == cudaStreamCaptureStatusNone;
+  }
   /// Reads the entries of `path` for this GPU, driver and library; later choices are appended.
   void start(const context<cuda>& ctx, const std::string& path) {
     machine_ = machine_of(ctx.stream().device().number);
@@ -192,6 +204,17 @@ class gpu_stopwatch {
   }
 };
 
+/// The least time of three runs of submit().
+template <class Submit>
+float least_time(gpu_stopwatch& watch, const Submit& submit) {
+  float least = std::numeric_limits<float>::infinity();
+  for (int turn = 0; turn < 3; ++turn) {
+    watch.start();
+    submit();
+    least = std::min(least, watch.milliseconds());
+  }
+  return least;
+}
 /// The fastest suggestion in three runs each. `submit(algorithm)` submits the product once.
 template <class Submit>
 std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_suggestions& among, const Submit& submit) {
@@ -200,16 +223,47 @@ std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_sugge
   float least = 0;
   for (const auto& one : among) {
     if (submit(one.algo) != CUBLAS_STATUS_SUCCESS) continue;  // also warms up
-    for (int turn = 0; turn < 3; ++turn) {
-      watch.start();
-      static_cast<void>(submit(one.algo));
-      const float took = watch.milliseconds();
-      if (best && took >= least) continue;
-      best = one.algo;
-      least = took;
-    }
+    const float took = least_time(watch, [&] { static_cast<void>(submit(one.algo)); });
+    if (best && took >= least) continue;
+    best = one.algo;
+    least = took;
   }
   return best;
+}
+/// Calls f with so many bytes of GPU memory, zeros; returns false, and does nothing, if there are none.
+template <class F>
+bool with_trial_memory(context<cuda>& ctx, std::size_t bytes, const F& f) {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(cudaMemsetAsync(memory, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
+  f(memory);
+  ctx.stream().synchronize();
+  static_cast<void>(cudaFree(memory));
+  return true;
+}
+/// Whether first(memory) is at least as fast as second(memory), which do the same with `bytes` of memory for the
+/// results. True unless the context tunes products. `name` returns the unique name of what they do.
+template <class Name, class First, class Second>
+bool first_is_faster(context<cuda>& ctx, const Name& name, std::size_t bytes, const First& first,
+                     const Second& second) {
+  gemm_tuning& tuning = ctx.get<gemm_tuning>();
+  if (!tuning.on()) return true;
+  const std::string what = name();
+  if (const auto kept = tuning.known(what)) return kept->data[0] != 0;
+  cublasLtMatmulAlgo_t choice{};
+  choice.data[0] = 1;
+  if (!tuning.times(ctx) || !with_trial_memory(ctx, bytes, [&](void* memory) {
+        gpu_stopwatch watch(ctx.stream());
+        first(memory), second(memory);  // choose their algorithms, and warm up
+        const float of_first = least_time(watch, [&] { first(memory); });
+        choice.data[0] = of_first <= least_time(watch, [&] { second(memory); });
+      }))
+    return true;
+  tuning.keep(what, choice);
+  return choice.data[0] != 0;
 }
 
 /// The algorithm for a product; empty if the library has no kernel. If the context tunes products, calls `submit` with
@@ -220,9 +274,7 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
                                                      const gemm_description& of, const Name& name,
                                                      std::size_t scratch_bytes, const Submit& submit) {
   gemm_tuning& tuning = ctx.get<gemm_tuning>();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  if (tuning.on()) check(cudaStreamIsCapturing(ctx.stream().handle(), &capture), "cudaStreamIsCapturing");
-  const bool tuned = tuning.on() && capture == cudaStreamCaptureStatusNone;
+  const bool tuned = tuning.times(ctx);
   const std::string product = tuning.on() ? name() : std::string();
   if (const auto kept = tuning.known(product)) {
     cublasLtMatmulHeuristicResult_t usable{};
@@ -233,15 +285,11 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
   }
   const gemm_suggestions suggested(library, of, tuned ? most_algorithms : 1);
   if (suggested.begin() == suggested.end()) return std::nullopt;
-  if (!tuned) return suggested.begin()->algo;
-  void* scratch = nullptr;
-  if (cudaMalloc(&scratch, scratch_bytes) != cudaSuccess) {  // not enough memory to time: as without tuning
-    static_cast<void>(cudaGetLastError());
-    return suggested.begin()->algo;
-  }
-  const auto best = fastest(ctx, suggested, [&](const cublasLtMatmulAlgo_t& a) { return submit(a, scratch); });
-  ctx.stream().synchronize();
-  static_cast<void>(cudaFree(scratch));
+  std::optional<cublasLtMatmulAlgo_t> best;
+  if (tuned)
+    static_cast<void>(with_trial_memory(ctx, scratch_bytes, [&](void* scratch) {
+      best = fastest(ctx, suggested, [&](const cublasLtMatmulAlgo_t& a) { return submit(a, scratch); });
+    }));
   if (best) tuning.keep(product, *best);
   return best ? best : std::optional(suggested.begin()->algo);
 }
@@ -249,7 +297,7 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
 }  // namespace cuda_kit
 
 /// From now on, times all algorithms that cuBLASLt suggests for each new matrix product of this context, up to 16, and
-/// keeps the fastest: in this program, and in the file `path` for programs on the same GPU, driver and library, which
+/// a product with the sums of a bias's gradient beside both apart; keeps the fastest: in this program, and in the file `path` for programs on the same GPU, driver and library, which
 /// then time nothing. Products already computed keep their algorithm, so call this before the first step. Algorithms
 /// may differ in the last bits: keep the file for reproducible results. Needs memory for one more result. Throws error
 /// if the file cannot be written or is not such a file.

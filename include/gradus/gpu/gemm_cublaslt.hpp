@@ -198,9 +198,7 @@ class prepared_product {
     return run(ctx, of, a, b, c, c, factors, factors + (of.accumulate ? 2 : 1), bias);
   }
 
- private:
-  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
-
+  /// The unique name of a product.
   static std::string name(const product_sizes& of) {
     std::ostringstream text;
     text << (of.transpose_a ? "a^T " : "a ") << (of.transpose_b ? "b^T" : "b") << (of.accumulate ? " + c" : "")
@@ -214,6 +212,10 @@ class prepared_product {
          << ", rows of a " << of.stride_of_a() << " apart, aligned to " << of.alignment;
     return text.str();
   }
+
+ private:
+  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
+
   void describe(const product_sizes& of) {
     constexpr bool is_double = std::is_same_v<Output, double>;
     const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
@@ -313,6 +315,22 @@ bool gemm_bias_gradient(context<cuda>& ctx, const P& p, const typename P::input*
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
   else if (accumulate) return run_product<true, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
   else return run_product<false, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
+}
+
+/// Whether product p with the sums of the columns of b by together(c, sums) is as fast as by apart(c, sums), which
+/// overwrite c or add to it; true unless the context tunes products.
+template <class P, class Together, class Apart>
+bool bias_gradient_pays(context<cuda>& ctx, const P& p, bool accumulate, const Together& together, const Apart& apart) {
+  using out = typename P::output;
+  product_sizes of = p.sizes;
+  of.accumulate = accumulate;
+  const auto with_memory = [&](const auto& run) {
+    return [&](void* memory) { run(static_cast<out*>(memory), static_cast<out*>(memory) + of.m * of.n); };
+  };
+  return first_is_faster(
+      ctx,
+      [&] { return prepared_product<typename P::sums, typename P::input, out>::name(of) + ", bias gradient or apart"; },
+      (of.m + 1) * of.n * sizeof(out), with_memory(together), with_memory(apart));
 }
 
 /// to = alpha op(a) op(b) + beta c of elements T, summed in float, for optimizers. `to` does not overlap the others; c

@@ -171,11 +171,19 @@ struct kernel<op::linear, cuda> {
                        bool add_to_dw, view<OutB, B, cuda> db, bool add_to_db, view<const T, Y, cuda> dy,
                        view<const T, X, cuda> x) {
     if constexpr (std::is_same_v<OutW, OutB>) {
+      const auto product = product_for_w<Acc, T, OutW>(x, dw);
+      const auto together = [&](OutW* to, OutB* sums) {
+        return cuda_kit::gemm_bias_gradient(ctx, product, x.data(), dy.data(), to, add_to_dw, sums);
+      };
+      const auto apart = [&](OutW* to, OutB* sums) {
+        cuda_kit::gemm(ctx, product, x.data(), dy.data(), to, add_to_dw);
+        kernel<op::sum_to, cuda>::forward(ctx, view<OutB, B, cuda>(sums, db.extents()), dy, add_to_db);
+      };
+      const bool pays = cuda_kit::bias_gradient_pays(ctx, product, add_to_dw, together, apart);
       OutB* const sums =
           add_to_db ? static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)))
                     : db.data();
-      if (cuda_kit::gemm_bias_gradient(ctx, product_for_w<Acc, T, OutW>(x, dw), x.data(), dy.data(), dw.data(),
-                                       add_to_dw, sums)) {
+      if (pays && together(dw.data(), sums)) {
         if (add_to_db) kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), db.extents().size, true);
         return;
       }
