@@ -8,6 +8,7 @@
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -83,8 +84,8 @@ template <class D>
 void mixture_cases(runner<D>& r) {
   grouped_matmul_case<float, 70, 19, 5>(r, "groups of odd sizes", {0, 7, 7, 68, 70});
   grouped_matmul_case<double, 9, 70, 66>(r, "wide groups in double", {2, 2, 5, 8});
-  grouped_matmul_case<gr::bf16, 150, 64, 128>(r, "on tensor cores", {3, 70, 70, 71, 149});
-  grouped_matmul_case<gr::f16, 65, 128, 64>(r, "on tensor cores, f16", {0, 65});
+  grouped_matmul_case<gr::bf16, 320, 64, 192>(r, "on tensor cores", {3, 140, 140, 141, 319});
+  grouped_matmul_case<gr::f16, 129, 320, 64>(r, "on tensor cores, f16", {0, 129});
   grouped_matmul_case<gr::f16, 20, 33, 35>(r, "halves of odd sizes", {0, 3, 20});
   groups_case<float, 40, 2, 12>(r, "pairs of places", 80);
   groups_case<float, 300, 3, 5>(r, "places with a capacity", 50);
@@ -99,6 +100,8 @@ void mixture_cases(runner<D>& r) {
   mixture_blocks_case<X>(same, "blocks", 1e-4);
   using half = gr::on<D, gr::bf16_mixed>;
   mixture_case<half, gr::nn::mlp_experts<half, 4, 64, 128>, 64, 4, 2>(same, "mixture in bf16", {}, 2e-2);
+  using rounded = gr::on<D, std::conditional_t<std::is_same_v<D, gr::cpu>, gr::fp32, gr::tf32>>;
+  mixture_case<rounded, gr::nn::mlp_experts<rounded, 4, 32, 96>, 32, 4, 2>(same, "mixture in TF32", {}, 5e-3);
   r.records.insert(r.records.end(), same.records.begin(), same.records.end());
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Tensor cores: cp.async copies to shared memory, ldmatrix fragments, and mma.sync m16n8k16 products of 16-bit numbers
-// with float accumulators. The words are CUTLASS's and FlashAttention's, except:
+// Tensor cores: cp.async copies to shared memory, ldmatrix fragments, and mma.sync products with float accumulators:
+// m16n8k16 of 16-bit numbers, m16n8k8 of floats rounded to TF32. The words are CUTLASS's and FlashAttention's, except:
 //   block_m, block_n     kBlockM and kBlockN, for the tile that a thread block owns and for the tiles that it streams:
 //                        queries and keys in forward and dq, keys and queries in dk and dv
 //   fragment_b           two adjacent n8 fragments of B, as one ldmatrix.x4 loads them
@@ -56,6 +56,11 @@ __device__ inline void mma(accumulator& c, const fragment_a& a, std::uint32_t b0
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c.r[0]), "+f"(c.r[1]), "+f"(c.r[2]), "+f"(c.r[3])
         : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
+  else if constexpr (std::is_same_v<T, float>)
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c.r[0]), "+f"(c.r[1]), "+f"(c.r[2]), "+f"(c.r[3])
+        : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
   else
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -73,33 +78,41 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
 }
 
 /// A tile in shared memory: rows of Width elements, in runs of 16 bytes. Swizzled: of each `group` runs of a row, run c
-/// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks.
+/// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks. The k of a
+/// fragment are 16, or 8 of floats, which it holds rounded to TF32.
 template <class T, int Width>
 struct shared_tile {
-  static_assert(sizeof(T) == 2 && Width % 16 == 0);
-  static constexpr int runs = Width / 8;
+  static_assert((sizeof(T) == 2 && Width % 16 == 0) || (std::is_same_v<T, float> && Width % 32 == 0));
+  static constexpr int per_run = 16 / sizeof(T);
+  static constexpr int runs = Width / per_run;
   static constexpr int group = runs % 8 == 0 ? 8 : runs % 4 == 0 ? 4 : 2;
-  static constexpr int row_bytes = 2 * Width;
+  static constexpr int row_bytes = static_cast<int>(sizeof(T)) * Width;
   static constexpr std::size_t bytes(int rows) { return static_cast<std::size_t>(rows) * row_bytes; }
   std::uint32_t address;  ///< of row 0
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ static int swizzle(int row) { return row / (8 / group) % group; }
+  // Of floats, the first two runs of four rows are in different banks, too, as transposed fragments read them.
+  __device__ static int swizzle(int row) {
+    return sizeof(T) == 4 ? row % 4 * 2 + row / 4 % 2 : row / (8 / group) % group;
+  }
   __device__ shared_tile from_row(int row) const { return {address + static_cast<std::uint32_t>(row * row_bytes)}; }
   __device__ std::uint32_t at(int row, int run) const {
     return address + static_cast<std::uint32_t>(row * row_bytes + (run ^ swizzle(row)) * 16);
   }
 
-  /// Fragment A: rows row .. row + 15, columns k .. k + 15. `row` is a multiple of 8, here and below.
+  /// Fragment A: rows row .. row + 15, k from column k on. `row` is a multiple of 8, here and below.
   __device__ fragment_a load_fragment_a(int row, int k) const {
     fragment_a f;
     load<false>(f.r, row, lane() % 16, k, lane() / 16);
     return f;
   }
-  /// Fragment A of the transposed tile: its rows are the tile's columns column .. column + 15, its k the tile's rows.
+  /// Fragment A of the transposed tile: its rows are the tile's columns column .. column + 15, its k the tile's rows
+  /// from `row` on.
   __device__ fragment_a load_fragment_a_transposed(int row, int column) const {
     fragment_a f;
-    load<true>(f.r, row, lane() / 16 * 8 + lane() % 8, column, lane() / 8 % 2);
+    if constexpr (sizeof(T) == 4)
+      f = {{word(row, column), word(row, column + 8), word(row + 4, column), word(row + 4, column + 8)}};
+    else load<true>(f.r, row, lane() / 16 * 8 + lane() % 8, column, lane() / 8 % 2);
     return f;
   }
   /// Fragment B of the transposed tile: its columns are the tile's rows row .. row + 15, its k the tile's columns.
@@ -108,10 +121,12 @@ struct shared_tile {
     load<false>(f.r, row, lane() / 16 * 8 + lane() % 8, k, lane() / 8 % 2);
     return f;
   }
-  /// Fragment B of the tile itself: its k are the tile's rows row .. row + 15, its columns the tile's.
+  /// Fragment B of the tile itself: its k are the tile's rows from `row` on, its columns the tile's.
   __device__ fragment_b load_fragment_b_transposed(int row, int column) const {
     fragment_b f;
-    load<true>(f.r, row, lane() % 16, column, lane() / 16);
+    if constexpr (sizeof(T) == 4)
+      f = {{word(row, column), word(row + 4, column), word(row, column + 8), word(row + 4, column + 8)}};
+    else load<true>(f.r, row, lane() % 16, column, lane() / 16);
     return f;
   }
   /// Stores 16 rows of accumulators to rows row .. of the tile, from run `run` on, each thread's two rows scaled by the
@@ -156,13 +171,31 @@ struct shared_tile {
     memcpy(static_cast<void*>(&run), words, sizeof run);
     return run;
   }
-  // ldmatrix of four matrices: this thread gives the address of row `row + own_row`, and of the run `own_run` (0 or 1)
-  // behind `column`. What is a thread's own is separate, so that the rest becomes a constant of each load.
+  __device__ static std::uint32_t rounded(std::uint32_t word) {
+    if constexpr (sizeof(T) == 4) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
+    return word;
+  }
+  // The address of row `row + own_row`, and of the run `own_run` (0 or 1) behind `column`. What is a thread's own is
+  // separate, so that the rest becomes a constant of each load.
+  __device__ std::uint32_t at(int row, int own_row, int column, int own_run) const {
+    const int run = column / per_run, own = own_run ^ swizzle(own_row);
+    return address + static_cast<std::uint32_t>(own_row * row_bytes + ((run % group) ^ own) * 16) +
+           static_cast<std::uint32_t>(row * row_bytes + run / group * group * 16);
+  }
+  // The float of row `row + lane % 4` and column `column + lane / 4`; `row` is a multiple of 4.
+  __device__ std::uint32_t word(int row, int column) const {
+    std::uint32_t w;
+    asm volatile("ld.shared.b32 %0, [%1];"
+                 : "=r"(w)
+                 : "r"(at(row / 8 * 8, row % 8 + lane() % 4, column, lane() / 16) +
+                       static_cast<std::uint32_t>(lane() / 4 % 4 * 4))
+                 : "memory");
+    return rounded(w);
+  }
+  // ldmatrix of four matrices, whose rows are those of 16 bytes at this thread's address.
   template <bool Transposed>
   __device__ void load(std::uint32_t (&r)[4], int row, int own_row, int column, int own_run) const {
-    const int run = column / 8, own = own_run ^ swizzle(own_row);
-    const std::uint32_t from = address + static_cast<std::uint32_t>(own_row * row_bytes + ((run % group) ^ own) * 16) +
-                               static_cast<std::uint32_t>(row * row_bytes + run / group * group * 16);
+    const std::uint32_t from = at(row, own_row, column, own_run);
     if constexpr (Transposed)
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -173,6 +206,7 @@ struct shared_tile {
                    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                    : "r"(from)
                    : "memory");
+    for (std::uint32_t& w : r) w = rounded(w);
   }
 };
 
@@ -180,8 +214,8 @@ struct shared_tile {
 /// first Depth columns of the matrix are read; the tile's others become zero.
 template <class T, int Width, int Depth, int Rows, int Threads>
 class tile_copy {
-  static_assert(Depth % 8 == 0);
   using tile = shared_tile<T, Width>;
+  static_assert(Depth % tile::per_run == 0);
   static constexpr int threads_per_row = static_cast<int>(std::bit_ceil(static_cast<unsigned>(tile::runs)));
   static constexpr int rows_at_once = Threads / threads_per_row < Rows ? Threads / threads_per_row : Rows;
   static_assert(Rows % rows_at_once == 0 && rows_at_once % 8 == 0, "a thread's run has one swizzle");
@@ -190,7 +224,7 @@ class tile_copy {
   /// Copies rows from number `first` of `from` on, which has `stride` elements from row to row.
   __device__ tile_copy(const T* from, index_t stride, int first)
       : stride_(static_cast<int>(stride) * rows_at_once),
-        next_(from + static_cast<index_t>(first + row()) * stride + run() * 8) {}
+        next_(from + static_cast<index_t>(first + row()) * stride + run() * tile::per_run) {}
 
   /// Starts copies of the next Rows rows: `left` of them exist, the others become zero.
   __device__ void start(tile to, int left) {
@@ -207,7 +241,7 @@ class tile_copy {
     const std::uint32_t target = to.at(row(), run());
 #pragma unroll
     for (int i = 0; i < Rows / rows_at_once; ++i, next_ += stride_) {
-      const bool valid = (All || row() + i * rows_at_once < left) && (Depth == Width || run() < Depth / 8);
+      const bool valid = (All || row() + i * rows_at_once < left) && (Depth == Width || run() < Depth / tile::per_run);
       cp_async_16_bytes(target + static_cast<std::uint32_t>(tile::bytes(i * rows_at_once)), next_, valid ? 16 : 0);
     }
   }

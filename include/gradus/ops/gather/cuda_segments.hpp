@@ -31,6 +31,27 @@ __global__ void __launch_bounds__(block_threads)
   positions[i] = i;
 }
 
+/// Keys and positions of `count` indices, sorted by key, stably, in a context's scratch, and scratch behind them.
+struct sorted_indices {
+  std::uint32_t *keys, *positions;
+  void* rest;
+};
+/// Sorts indices by the keys of index_keys_kernel, whose arguments these are; with `rest` bytes of scratch.
+template <class I>
+sorted_indices sort_indices(context<cuda>& ctx, const I* indices, std::uint32_t count, index_t entries, index_t inner,
+                            index_t block_rows, bool each, std::uint32_t rows, std::size_t rest = 0) {
+  const int bits = std::bit_width(rows), number = static_cast<int>(count);
+  const std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
+  const std::size_t room = sort_room(ctx, number, bits), room_end = (room + 255) / 256 * 256;
+  auto* const memory = scratch<unsigned char>(ctx, 4 * list + room_end + rest);
+  const auto part = [&](int i) { return reinterpret_cast<std::uint32_t*>(memory + i * list); };
+  const auto divide_by = [](index_t n) { return divisor<std::uint32_t>(static_cast<std::uint32_t>(n)); };
+  launch(ctx, &index_keys_kernel<I>, blocks_for(count), block_threads, part(0), part(1), indices, count,
+         divide_by(entries), divide_by(inner), static_cast<std::uint32_t>(block_rows), each, rows);
+  sort_pairs(ctx, memory + 4 * list, room, part(0), part(2), part(1), part(3), number, bits);
+  return {part(2), part(3), memory + 4 * list + room_end};
+}
+
 /// Sums the rows of equal keys. A row of threads takes `piece` positions in key order and adds segments within it to
 /// the table; sums of a segment begun earlier go to partial[piece][0], of one that continues to partial[piece][1].
 struct segment_sums {
@@ -100,21 +121,10 @@ void add_by_index(context<cuda>& ctx, T* to, const TY* from, const I* indices, i
   if (elements >= (index_t{1} << 31) || targets >= 0xFFFFFFFF)
     throw error("embedding, gather, index_select, scatter_add: a GPU adds fewer than 2^31 rows to fewer than 2^32");
   const auto count = static_cast<std::uint32_t>(elements), rows = static_cast<std::uint32_t>(targets);
-  const int bits = std::bit_width(rows);
-  // One allocation: partial sums, keys and positions before and after sorting, and the sort's scratch.
   const std::uint32_t pieces = segment_sums::pieces(count);
-  const std::size_t partials = std::size_t{pieces} * 2 * columns * sizeof(C);
-  const std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
-  const std::size_t lists_at = (partials + 255) / 256 * 256;
-  const std::size_t room = sort_room(ctx, static_cast<int>(count), bits);
-  auto* const memory = scratch<unsigned char>(ctx, lists_at + 4 * list + room);
-  C* const partial = reinterpret_cast<C*>(memory);
-  const auto part = [&](int i) { return reinterpret_cast<std::uint32_t*>(memory + lists_at + i * list); };
-  const auto divide_by = [](index_t n) { return divisor<std::uint32_t>(static_cast<std::uint32_t>(n)); };
-  launch(ctx, &index_keys_kernel<I>, blocks_for(count), block_threads, part(0), part(1), indices, count,
-         divide_by(move.count), divide_by(inner), static_cast<std::uint32_t>(move.rows), move.each, rows);
-  sort_pairs(ctx, memory + lists_at + 4 * list, room, part(0), part(2), part(1), part(3), static_cast<int>(count),
-             bits);
+  const sorted_indices sorted = sort_indices(ctx, indices, count, move.count, inner, move.rows, move.each, rows,
+                                             std::size_t{pieces} * 2 * columns * sizeof(C));
+  C* const partial = static_cast<C*>(sorted.rest);
   // Threads for a row, and rows for a block.
   const auto run = [&](auto kernel, index_t across, auto... arguments) {
     const index_t whole_warps = std::min<index_t>(block_threads, (across + 31) / 32 * 32);
@@ -122,9 +132,9 @@ void add_by_index(context<cuda>& ctx, T* to, const TY* from, const I* indices, i
     const unsigned y = across < 32 ? block_threads / x : 1;
     launch(ctx, kernel, dim3(blocks_for(pieces, y), blocks_for(across, x)), dim3(x, y), arguments...);
   };
-  run(&sum_segments_kernel<Width, C, T, TY>, columns / Width, to, partial, from, part(2), part(3), count, rows,
-      columns);
-  if (pieces > 1) run(&join_segments_kernel<C, T>, columns, to, partial, part(2), count, rows, columns);
+  run(&sum_segments_kernel<Width, C, T, TY>, columns / Width, to, partial, from, sorted.keys, sorted.positions, count,
+      rows, columns);
+  if (pieces > 1) run(&join_segments_kernel<C, T>, columns, to, partial, sorted.keys, count, rows, columns);
 }
 
 }  // namespace gradus::cuda_kit

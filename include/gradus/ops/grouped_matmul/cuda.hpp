@@ -5,7 +5,9 @@
 #include <string>
 #include <type_traits>
 
+#include "../../core/error.hpp"
 #include "../../gpu/launch.hpp"
+#include "../../precision/policy.hpp"
 #include "../../precision/promotion.hpp"
 #include "cuda_tiles.hpp"
 #include "grouped_matmul.hpp"
@@ -41,21 +43,26 @@ __device__ inline group_tile find_tile(const I* offsets, index_t groups, index_t
   }
   return {groups, rows, rows};
 }
-/// At least as many as there are: each segment has one that is not whole at most.
-template <int Rows>
-constexpr unsigned most_tiles(index_t groups, index_t rows) {
-  return static_cast<unsigned>(rows / Rows + groups + 2);
+template <class Tiles>
+constexpr unsigned tiles_down(index_t rows) {
+  return static_cast<unsigned>((rows + Tiles::rows - 1) / Tiles::rows);
+}
+template <class Tiles>
+constexpr unsigned tiles_across(index_t columns) {
+  return static_cast<unsigned>((columns + Tiles::columns - 1) / Tiles::columns);
 }
 
-/// c (+)= a op(b[g]) for the rows of each group; c has n columns and a has k.
+/// c (+)= a op(b[g]) for the rows of each group; c has n columns and a has k. Blocks that follow each other have the same
+/// rows of a.
 template <class Tiles, bool TransposeB, class TC, class TA, class TB, class I>
 __global__ void __launch_bounds__(Tiles::threads)
     multiply_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets, index_t groups,
                            index_t rows, index_t n, index_t k) {
   extern __shared__ __align__(16) unsigned char memory[];
-  const group_tile tile = find_tile<Tiles::rows>(offsets, groups, rows, blockIdx.y);
+  const unsigned across = tiles_across<Tiles>(n);
+  const group_tile tile = find_tile<Tiles::rows>(offsets, groups, rows, blockIdx.x / across);
   if (tile.first == tile.end) return;
-  const index_t column = static_cast<index_t>(blockIdx.x) * Tiles::columns, left = n - column;
+  const index_t column = index_t{blockIdx.x % across} * Tiles::columns, left = n - column;
   if (tile.group < groups) {
     Tiles::template run<false, TransposeB>(
         memory, tile_product<TA, TB, TC>{a + tile.first * k, k, b + tile.group * n * k + column * (TransposeB ? k : 1),
@@ -74,45 +81,41 @@ __global__ void __launch_bounds__(Tiles::threads)
     multiply_within_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets, index_t rows,
                                   index_t m, index_t n) {
   extern __shared__ __align__(16) unsigned char memory[];
-  const index_t g = blockIdx.z, first = offset_of(offsets, g, rows);
+  const unsigned across = tiles_across<Tiles>(n), down = tiles_down<Tiles>(m);
+  const index_t g = blockIdx.x / across / down, first = offset_of(offsets, g, rows);
   const index_t end = ::max(first, offset_of(offsets, g + 1, rows));
-  const index_t row = static_cast<index_t>(blockIdx.y) * Tiles::rows;
-  const index_t column = static_cast<index_t>(blockIdx.x) * Tiles::columns;
+  const index_t row = index_t{blockIdx.x / across % down} * Tiles::rows;
+  const index_t column = index_t{blockIdx.x % across} * Tiles::columns;
   Tiles::template run<true, false>(memory, tile_product<TA, TB, TC>{a + first * m + row, m, b + first * n + column, n,
                                                                     c + (g * m + row) * n + column, n, m - row,
                                                                     n - column, end - first, accumulate});
 }
 
-/// Throws error if there are more tiles in the grid's second dimension, or groups in its third, than a GPU launches.
-inline void check_tiles(index_t tiles, index_t groups = 1) {
-  constexpr index_t most = 65535;
-  if (tiles > most || groups > most)
-    throw error(
-        "grouped_matmul: a GPU takes at most 65535 groups and tiles of 64 rows (4.19 million rows) per call, "
-        "here " +
-        std::to_string(groups) + " and " + std::to_string(tiles) + "; split the rows");
-}
-template <class Tiles>
-constexpr unsigned tiles_across(index_t n) {
-  return static_cast<unsigned>((n + Tiles::columns - 1) / Tiles::columns);
-}
-/// Calls run(tiles) with tensor cores' tiles if the types and sizes are theirs.
-template <class TA, class TB, class F>
+/// Calls run(tiles) with tensor cores' tiles if the types, the format of products `Acc` and the sizes are theirs.
+template <class Acc, class TA, class TB, class F>
 void with_tiles(index_t in, index_t out, const F& run) {
-  if constexpr (sizeof(TA) == 2 && std::is_same_v<TA, TB>)
+  constexpr bool rounded = std::is_same_v<Acc, tf32_products> && std::is_same_v<TA, float>;
+  if constexpr (std::is_same_v<TA, TB> && (sizeof(TA) == 2 || rounded))
     if (tensor_tiles<TA>::fits(in, out)) return run(tensor_tiles<TA>{});
   run(plain_tiles<compute_type<promote<TA, TB>>>{});
 }
+template <class Tiles, class... Parameters>
+void launch_tiles(context<cuda>& ctx, index_t tiles, void (*kernel)(Parameters...),
+                  std::type_identity_t<Parameters>... arguments) {
+  if (tiles >= index_t{1} << 31)
+    throw error("grouped_matmul: a GPU takes fewer than 2^31 tiles per call, here " + std::to_string(tiles) +
+                "; split the rows or groups");
+  launch_with_shared(ctx, kernel, static_cast<unsigned>(tiles), Tiles::threads, Tiles::bytes, arguments...);
+}
 
-template <bool TransposeB, class TC, class TA, class TB, class I>
+template <class Acc, bool TransposeB, class TC, class TA, class TB, class I>
 void multiply_groups(context<cuda>& ctx, TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets,
                      index_t groups, index_t rows, index_t n, index_t k) {
-  with_tiles<TA, TB>(n, k, [&](auto tiles) {
+  with_tiles<Acc, TA, TB>(n, k, [&](auto tiles) {
     using by = decltype(tiles);
-    check_tiles(most_tiles<by::rows>(groups, rows));
-    launch_with_shared(ctx, &multiply_groups_kernel<by, TransposeB, TC, TA, TB, I>,
-                       dim3(tiles_across<by>(n), most_tiles<by::rows>(groups, rows)), by::threads, by::bytes, c,
-                       accumulate, a, b, offsets, groups, rows, n, k);
+    const index_t most = rows / by::rows + groups + 2;  // each segment has one tile that is not whole at most
+    launch_tiles<by>(ctx, most * tiles_across<by>(n), &multiply_groups_kernel<by, TransposeB, TC, TA, TB, I>, c,
+                     accumulate, a, b, offsets, groups, rows, n, k);
   });
 }
 
@@ -123,24 +126,22 @@ struct kernel<op::grouped_matmul, cuda> {
   template <class Acc, class TY, class TX, class TW, class I>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, TY* y, const TX* x, const TW* w, const I* offsets,
                       group_sizes of) {
-    cuda_kit::multiply_groups<false>(ctx, y, false, x, w, offsets, of.groups, of.rows, of.out, of.in);
+    cuda_kit::multiply_groups<Acc, false>(ctx, y, false, x, w, offsets, of.groups, of.rows, of.out, of.in);
   }
   template <class Acc, class TDX, class TY, class TW, class I>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, TDX* dx, bool accumulate, const TY* dy,
                        const TW* w, const I* offsets, group_sizes of) {
-    cuda_kit::multiply_groups<true>(ctx, dx, accumulate, dy, w, offsets, of.groups, of.rows, of.in, of.out);
+    cuda_kit::multiply_groups<Acc, true>(ctx, dx, accumulate, dy, w, offsets, of.groups, of.rows, of.in, of.out);
   }
   template <class Acc, class TDW, class TY, class TX, class I>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, TDW* dw, bool accumulate, const TY* dy,
                        const TX* x, const I* offsets, group_sizes of) {
     using namespace cuda_kit;
-    with_tiles<TX, TY>(of.in, of.out, [&](auto tiles) {
+    with_tiles<Acc, TX, TY>(of.in, of.out, [&](auto tiles) {
       using by = decltype(tiles);
-      const auto tiles_down = static_cast<unsigned>((of.in + by::rows - 1) / by::rows);
-      check_tiles(tiles_down, of.groups);
-      const dim3 blocks(tiles_across<by>(of.out), tiles_down, static_cast<unsigned>(of.groups));
-      launch_with_shared(ctx, &multiply_within_groups_kernel<by, TDW, TX, TY, I>, blocks, by::threads, by::bytes, dw,
-                         accumulate, x, dy, offsets, of.rows, of.in, of.out);
+      launch_tiles<by>(ctx, of.groups * tiles_down<by>(of.in) * tiles_across<by>(of.out),
+                       &multiply_within_groups_kernel<by, TDW, TX, TY, I>, dw, accumulate, x, dy, offsets, of.rows,
+                       of.in, of.out);
     });
   }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The product of one tile of C by one thread block: on tensor cores for 16-bit types, and with plain multiply-adds.
+// The product of one tile of C by one thread block: on tensor cores, and with plain multiply-adds.
 
 #include <cstddef>
 
@@ -75,67 +75,78 @@ struct plain_tiles {
   }
 };
 
-/// Tiles of a 16-bit type T, whose matrices' rows consist of whole tiles (`fits`). Each of four warps has a quarter.
+/// Tiles of a 16-bit type T, or of floats rounded to TF32, whose matrices' rows are multiples of `depth` (`fits`). Each of
+/// four warps has a quarter, 64 x 64: what it loads from shared memory serves as many products as its registers can sum.
 template <class T>
 struct tensor_tiles {
-  static constexpr int rows = 64, columns = 64, depth = 64, threads = 128;
-  static constexpr bool fits(index_t in, index_t out) { return in % 64 == 0 && out % 64 == 0; }
-  using tile = shared_tile<T, 64>;
-  static constexpr std::size_t bytes = tile::bytes(4 * 64);  // two stages of A and of B
+  static constexpr int rows = 128, columns = 128, threads = 128;
+  static constexpr int depth = 128 / sizeof(T), step_depth = depth / 4;  // terms of a stage and of one mma
+  static constexpr bool fits(index_t in, index_t out) { return in % depth == 0 && out % depth == 0; }
+  using tile = shared_tile<T, depth>;
+  static constexpr std::size_t bytes = tile::bytes(2 * (rows + columns));  // two stages of A and of B
 
   template <bool TransposeA, bool TransposeB, class TC>
   static __device__ void run(void* memory, const tile_product<T, T, TC>& of) {
-    const tile as{shared_address(memory)}, bs = as.from_row(2 * 64);
+    const tile as{shared_address(memory)}, bs = as.from_row(2 * rows);
     const int steps = static_cast<int>((of.k + depth - 1) / depth), m = static_cast<int>(of.m),
-              k = static_cast<int>(of.k);
+              n = static_cast<int>(of.n), k = static_cast<int>(of.k);
     tile_stream stream(0, steps, [&](int step, int stage) {
-      copy<TransposeA>(as.from_row(stage * 64), of.a, of.lda, step, m, k);
-      copy<!TransposeB>(bs.from_row(stage * 64), of.b, of.ldb, step, 64, k);
+      copy<TransposeA>(as.from_row(stage * rows), of.a, of.lda, step, m, k);
+      copy<!TransposeB>(bs.from_row(stage * columns), of.b, of.ldb, step, n, k);
     });
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    const int row = warp / 2 * 32, column = warp % 2 * 32;
-    accumulator sum[2][4] = {};
+    const int row = warp / 2 * 64, column = warp % 2 * 64;
+    accumulator sum[4][8] = {};
     stream.run_to(steps, [&](int, int stage) {
-      const tile a = as.from_row(stage * 64), b = bs.from_row(stage * 64);
+      if (row >= m || column >= n) return;
+      const tile a = as.from_row(stage * rows + row), b = bs.from_row(stage * columns + column);
+#pragma unroll 2  // more would need more registers than there are
+      for (int p = 0; p < depth; p += step_depth) {
+        fragment_a left[4];
 #pragma unroll
-      for (int p = 0; p < depth; p += 16) {
-        fragment_a left[2];
+        for (int strip = 0; strip < 4; ++strip)
+          left[strip] = TransposeA ? panel(a, 16 * strip).load_fragment_a_transposed(p, 16 * strip % depth)
+                                   : a.load_fragment_a(16 * strip, p);
 #pragma unroll
-        for (int strip = 0; strip < 2; ++strip)
-          left[strip] =
-              TransposeA ? a.load_fragment_a_transposed(p, row + 16 * strip) : a.load_fragment_a(row + 16 * strip, p);
-#pragma unroll
-        for (int n = 0; n < 4; n += 2) {
+        for (int s = 0; s < 8; s += 2) {
           const fragment_b right =
-              TransposeB ? b.load_fragment_b(column + n * 8, p) : b.load_fragment_b_transposed(p, column + n * 8);
+              TransposeB ? b.load_fragment_b(8 * s, p) : panel(b, 8 * s).load_fragment_b_transposed(p, 8 * s % depth);
 #pragma unroll
-          for (int strip = 0; strip < 2; ++strip) {
-            mma<T>(sum[strip][n], left[strip], right.r[0], right.r[1]);
-            mma<T>(sum[strip][n + 1], left[strip], right.r[2], right.r[3]);
+          for (int strip = 0; strip < 4; ++strip) {
+            mma<T>(sum[strip][s], left[strip], right.r[0], right.r[1]);
+            mma<T>(sum[strip][s + 1], left[strip], right.r[2], right.r[3]);
           }
         }
       }
     });
 #pragma unroll
-    for (int strip = 0; strip < 2; ++strip)
+    for (int strip = 0; strip < 4; ++strip)
 #pragma unroll
-      for (int n = 0; n < 4; ++n)
+      for (int s = 0; s < 8; ++s)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int r = row + 16 * strip + lane / 4 + 8 * half, s = column + 8 * n + lane % 4 * 2;
-          if (r < m)
-            put<2, true>(of.c + r * of.ldc + s, of.accumulate, 2, [&](int i) { return sum[strip][n].r[2 * half + i]; });
+          const int r = row + 16 * strip + lane / 4 + 8 * half, at = column + 8 * s + lane % 4 * 2;
+          if (r < m && at < n)
+            put<2, true>(of.c + r * of.ldc + at, of.accumulate, 2,
+                         [&](int i) { return sum[strip][s].r[2 * half + i]; });
         }
   }
 
  private:
+  // An operand whose rows are terms lies in panels of `depth` columns, one behind the other.
+  static __device__ tile panel(tile from, int column) { return from.from_row(column / depth * depth); }
   // Starts the copy of step number `step` of an operand: of its rows if the terms of the sum are its rows, else of its
-  // columns. Rows that are not there become zero.
+  // columns. What is not there becomes zero.
   template <bool TermsAreRows>
   static __device__ void copy(tile to, const T* from, index_t stride, int step, int others, int terms) {
-    using copy_of = tile_copy<T, 64, 64, 64, threads>;
-    if constexpr (TermsAreRows) copy_of(from, stride, step * depth).start(to, terms - step * depth);
-    else copy_of(from + step * depth, stride, 0).start(to, others);
+    if constexpr (TermsAreRows) {
+#pragma unroll
+      for (int first = 0; first < rows; first += depth)
+        tile_copy<T, depth, depth, depth, threads>(from + first, stride, step * depth)
+            .start(panel(to, first), first < others ? terms - step * depth : 0);
+    } else {
+      tile_copy<T, depth, depth, rows, threads>(from + step * depth, stride, 0).start(to, others);
+    }
   }
 };
 

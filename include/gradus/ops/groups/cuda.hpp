@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "../../gpu/access.hpp"
-#include "../../gpu/runs.hpp"
 #include "../cumsum/cuda.hpp"
 #include "../elementwise/cuda.hpp"
 #include "../gather/cuda.hpp"
+#include "../gather/cuda_segments.hpp"
 #include "../slice/cuda.hpp"
 #include "groups.hpp"
 
@@ -25,38 +25,24 @@ __global__ void __launch_bounds__(block_threads)
   if (bin >= 0 && bin < static_cast<long long>(bins)) atomicAdd(counts + bin, 1);
 }
 
-/// Block g places the entries of group g, which it finds in their order; block `number` places those out of range.
-template <class I, class Offset>
+/// Places entries that are sorted by group, those out of range last: number i of them is entry entries[i].
+template <class Offset>
 __global__ void __launch_bounds__(block_threads)
-    place_by_group_kernel(std::int32_t* places, const I* groups, index_t size, const std::int32_t* counts,
+    place_by_group_kernel(std::int32_t* places, const std::uint32_t* groups, const std::uint32_t* entries, index_t size,
                           const Offset* offsets, index_t number) {
-  constexpr unsigned warps = block_threads / 32;
-  __shared__ std::int32_t found[warps];  // entries of the group in each warp
-  const index_t own = blockIdx.x;
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const auto first = static_cast<std::int32_t>(offsets[own]);
-  const std::int32_t kept = own < number ? static_cast<std::int32_t>(offsets[own + 1]) - first : 0;
-  std::int32_t dropped = static_cast<std::int32_t>(offsets[number]) - first;  // where this group's dropped ones begin
-  for (index_t g = 0; g < own; ++g) dropped += counts[g];
-  std::int32_t before = 0;
-  for (index_t begin = 0; begin < size; begin += block_threads) {
-    const index_t i = begin + threadIdx.x;
-    bool is_own = false;
-    if (i < size) {
-      const auto g = static_cast<long long>(groups[i]);
-      is_own = (g < 0 || g >= static_cast<long long>(number) ? number : static_cast<index_t>(g)) == own;
-    }
-    const unsigned of_warp = __ballot_sync(0xFFFFFFFFu, is_own);
-    if (lane == 0) found[warp] = __popc(of_warp);
-    __syncthreads();
-    std::int32_t rank = before + __popc(of_warp & ((1u << lane) - 1));
-    for (unsigned w = 0; w < warps; ++w) {
-      if (w < warp) rank += found[w];
-      before += found[w];
-    }
-    if (is_own) places[i] = rank < kept ? first + rank : dropped + (rank - kept);
-    __syncthreads();
+  const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
+  if (i >= size) return;
+  const std::uint32_t own = groups[i];
+  index_t first = 0;  // the first of the group, which is at most i
+  for (index_t end = i; first < end;) {
+    const index_t middle = (first + end) / 2;
+    if (groups[middle] < own) first = middle + 1;
+    else end = middle;
   }
+  const auto offset = [&](index_t g) { return static_cast<std::int32_t>(offsets[g < number ? g : number]); };
+  const auto at = static_cast<std::int32_t>(i);
+  const std::int32_t place = offset(own) + at - static_cast<std::int32_t>(first), end = offset(own + index_t{1});
+  places[entries[i]] = place < end ? place : at + offset(number) - end;
 }
 
 }  // namespace cuda_kit
@@ -74,10 +60,14 @@ struct kernel<op::bincount<Bins>, cuda> {
 template <>
 struct kernel<op::group_places, cuda> {
   template <class I, class Offset>
-  static void forward(context<cuda>& ctx, std::int32_t* places, const I* groups, index_t size,
-                      const std::int32_t* counts, const Offset* offsets, index_t number) {
-    launch(ctx, &cuda_kit::place_by_group_kernel<I, Offset>, static_cast<unsigned>(number + 1), cuda_kit::block_threads,
-           places, groups, size, counts, offsets, number);
+  static void forward(context<cuda>& ctx, std::int32_t* places, const I* groups, index_t size, const std::int32_t*,
+                      const Offset* offsets, index_t number) {
+    using namespace cuda_kit;
+    const auto count = static_cast<std::uint32_t>(size);
+    const sorted_indices sorted =
+        sort_indices(ctx, groups, count, size, 1, number, false, static_cast<std::uint32_t>(number));
+    launch(ctx, &place_by_group_kernel<Offset>, blocks_for(size), block_threads, places, sorted.keys, sorted.positions,
+           size, offsets, number);
   }
 };
 
