@@ -16,7 +16,7 @@
 template <class P, gr::index_t Batch, gr::index_t Heads, gr::index_t Depth, class D>
 void cached_attention_case(runner<D>& r, const std::string& name, double tolerance) {
   using T = typename P::compute;
-  constexpr gr::index_t times = 43, width = 3 * Heads * Depth;
+  constexpr gr::index_t times = 253, width = 3 * Heads * Depth;
   auto& ctx = r.ctx();
   const auto values = r.template random<T>(Batch * times * width);
   gr::nn::key_value_cache<gr::on<D, P>, 1, Batch, Heads, times, Depth> past(ctx);
@@ -36,6 +36,8 @@ void cached_attention_case(runner<D>& r, const std::string& name, double toleran
   take(std::integral_constant<gr::index_t, 1>{}, 1);
   take(std::integral_constant<gr::index_t, 5>{}, 5);
   take(std::integral_constant<gr::index_t, 4>{}, 0);
+  take(std::integral_constant<gr::index_t, 209>{}, 209);
+  take(std::integral_constant<gr::index_t, 1>{}, 1);
 }
 
 /// Two sequences that go on from the same times.
@@ -149,8 +151,8 @@ template <class D>
 void shared_past_case(runner<D>& r) {
   constexpr gr::index_t depth = 24;
   auto& ctx = r.ctx();
-  gr::nn::key_value_cache<gr::on<D>, 1, 2, 2, 60, depth> past(ctx);
-  const auto mask = gr::cast<bool>(gr::from_host<float, gr::shape<2, 60>>(ctx, std::vector<float>(120, 1).data()));
+  gr::nn::key_value_cache<gr::on<D>, 1, 2, 2, 160, depth> past(ctx);
+  const auto mask = gr::cast<bool>(gr::from_host<float, gr::shape<2, 160>>(ctx, std::vector<float>(320, 1).data()));
   const auto take = [&]<gr::index_t Rows>(std::integral_constant<gr::index_t, Rows>) {
     const auto draw = [&]<class S>(S) {
       return gr::from_host<float, S>(ctx, r.template random<float>(S::size).data());
@@ -162,7 +164,7 @@ void shared_past_case(runner<D>& r) {
            gr::to_host(gr::attention<6>(q, k, v, past.layer(0, Rows), {.mask = mask, .window = 7})), 2e-5);
     past.advance(Rows);
   };
-  take(std::integral_constant<gr::index_t, 50>{});
+  take(std::integral_constant<gr::index_t, 150>{});
   take(std::integral_constant<gr::index_t, 1>{});
 }
 
