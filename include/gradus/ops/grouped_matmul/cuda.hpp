@@ -52,8 +52,7 @@ constexpr unsigned tiles_across(index_t columns) {
   return static_cast<unsigned>((columns + Tiles::columns - 1) / Tiles::columns);
 }
 
-/// c (+)= a op(b[g]) for the rows of each group; c has n columns and a has k. Blocks that follow each other have the same
-/// rows of a.
+/// c (+)= a op(b[g]) for the rows of each group; c has n columns and a has k. Adjacent blocks have the same rows of a.
 template <class Tiles, bool TransposeB, class TC, class TA, class TB, class I>
 __global__ void __launch_bounds__(Tiles::threads)
     multiply_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets, index_t groups,

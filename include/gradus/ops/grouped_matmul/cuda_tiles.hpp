@@ -75,8 +75,8 @@ struct plain_tiles {
   }
 };
 
-/// Tiles of a 16-bit type T, or of floats rounded to TF32, whose matrices' rows are multiples of `depth` (`fits`). Each of
-/// four warps has a quarter, 64 x 64: what it loads from shared memory serves as many products as its registers can sum.
+/// Tiles of a 16-bit type T, or of floats rounded to TF32, whose matrices' rows are multiples of `depth` (`fits`). Each
+/// of four warps has a quarter, 64 x 64, which makes the most products of what it loads from shared memory.
 template <class T>
 struct tensor_tiles {
   static constexpr int rows = 128, columns = 128, threads = 128;
