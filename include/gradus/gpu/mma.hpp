@@ -78,8 +78,8 @@ __device__ inline std::uint32_t rounded_pair(float first, float second) {
 }
 
 /// A tile in shared memory: rows of Width elements, in runs of 16 bytes. Swizzled: of each `group` runs of a row, run c
-/// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks. A fragment
-/// has 16 values of k, or 8 of floats, which it holds rounded to TF32.
+/// lies at c ^ swizzle(row), so that the same run of eight rows that follow each other is in different banks. A
+/// fragment has 16 values of k, or 8 of floats, which it holds rounded to TF32.
 template <class T, int Width>
 struct shared_tile {
   static_assert((sizeof(T) == 2 && Width % 16 == 0) || (std::is_same_v<T, float> && Width % 32 == 0));
