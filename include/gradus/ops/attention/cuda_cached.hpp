@@ -58,7 +58,7 @@ inline constexpr index_t cached_part = 128;
 constexpr index_t cached_parts(const attention_sizes& of, index_t keys) {
   return of.queries * of.heads >= 1024 ? 1 : (keys + cached_part - 1) / cached_part;
 }
-/// What softmax has of some keys: their largest score, the sum of their weights, and that of their weighted values.
+/// What softmax has of some keys: their largest score, and the sums of their weights and of their weighted values.
 template <class C, index_t Depth>
 struct cached_sums {
   C most, sum, row[Depth];
