@@ -7,6 +7,8 @@
 #include <gradus/memory/host_resource.hpp>
 #include <gradus/ranks/thread_communicator.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "../support/conformance.hpp"
 #include "../support/message_of.hpp"
@@ -151,6 +153,19 @@ TEST_CASE("in a child process, a rank of processes" * doctest::skip()) {
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
+TEST_CASE("in a child process, a rank waits for others" * doctest::skip()) {
+  const auto rank = static_cast<gr::index_t>(std::atoi(std::getenv("GRADUS_TEST_RANK")));
+  const auto id = gr::nccl_id::through_file(std::getenv("GRADUS_TEST_FILE"), rank);
+  rank_on_gpu on(static_cast<int>(rank));
+  std::thread end;
+  if (rank == 1)
+    end = std::thread([] {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::raise(SIGKILL);
+    });
+  const gr::nccl_communicator comm(on.ctx, id, rank, 3);  // there is no rank 2
+}
+
 TEST_CASE("a rank that ends ends the others, which are told why") {
   if (fewer_gpus_than(4)) return;
   for (const std::string set : {"", "GRADUS_TEST_THROWS=1 "}) {
@@ -175,6 +190,20 @@ TEST_CASE("processes find each other through a file, and one that is killed ends
   }
   CHECK(said[1].find(" 1 passed | 0 failed") == std::string::npos);
   CHECK(!std::filesystem::exists(file));
+}
+
+TEST_CASE("a rank that is killed before all have come ends those that wait for it, with a line") {
+  if (fewer_gpus_than(3)) return;
+  const gradus_test::scratch_folder folder;
+  std::vector<std::FILE*> children;
+  for (const int rank : {1, 0})
+    children.push_back(
+        child("GRADUS_TEST_RANK=" + std::to_string(rank) + " GRADUS_TEST_FILE=" + (folder.path / "id").string() + " ",
+              "*a rank waits for others"));
+  const std::string said = said_by(children).back();
+  CAPTURE(said);
+  CHECK(said.find("nccl_communicator: rank 1 has ended: without a word: it was killed, or crashed; NCCL still waits "
+                  "after ten seconds, so this process ends\n") != std::string::npos);
 }
 
 TEST_CASE("a file of an earlier run is refused, and one that does not come is reported") {

@@ -7,8 +7,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -79,16 +82,67 @@ struct nccl_id {
 
 namespace cuda_kit {
 
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 1),
+              "gradus needs NCCL 2.19.1 or later: earlier ones cannot end what waits for a rank that failed");
+/// Throws error if the program runs with an NCCL that cannot end what waits for a rank that failed (NVIDIA/nccl#992).
+inline void check_nccl_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 19, 1)) return;
+  throw error("nccl_communicator: NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+              " was loaded; it must be 2.19.1 or later");
+}
+
+/// Ends the process, with a line that says why, if it exists ten seconds after reason() is no longer empty: a call of
+/// NCCL does not return, and nothing else would end it (NVIDIA/nccl#863, #1777).
+class nccl_deadline {
+ public:
+  explicit nccl_deadline(std::function<std::string()> reason)
+      : reason_(std::move(reason)), watcher_([this] { watch(); }) {}
+  nccl_deadline(const nccl_deadline&) = delete;
+  nccl_deadline& operator=(const nccl_deadline&) = delete;
+  ~nccl_deadline() {
+    {
+      const std::lock_guard held(lock_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    watcher_.join();
+  }
+
+ private:
+  void watch() {
+    std::unique_lock held(lock_);
+    for (int late = 0; !over_; changed_.wait_for(held, std::chrono::milliseconds(100))) {
+      const std::string why = reason_();
+      late = why.empty() ? 0 : late + 1;
+      if (late <= 100) continue;
+      std::fprintf(stderr, "nccl_communicator: %s; NCCL still waits after ten seconds, so this process ends\n",
+                   why.c_str());
+      std::_Exit(1);
+    }
+  }
+
+  std::function<std::string()> reason_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread watcher_;
+};
+
 /// NCCL's communicator. A thread looks after it: if another rank has failed, it aborts what runs, which would otherwise
 /// never end, and later calls throw rank_failed.
 class nccl_link {
  public:
-  /// Returns when all ranks have come. Throws error if NCCL refuses.
+  /// Returns when all ranks have come. Throws error if NCCL refuses; ends the process if a rank fails before that.
   nccl_link(cuda_device on, const nccl_id& id, index_t rank, index_t size)
       : device_(on), others_(folder_of(id), rank, size) {
+    check_nccl_version();
     const device_guard guard(device_);
     ncclComm_t comm = nullptr;
-    const ncclResult_t status = ncclCommInitRank(&comm, static_cast<int>(size), id.value, static_cast<int>(rank));
+    const ncclResult_t status = [&] {
+      const nccl_deadline limit([this] { return others_.failure(); });
+      return ncclCommInitRank(&comm, static_cast<int>(size), id.value, static_cast<int>(rank));
+    }();
     if (status != ncclSuccess) throw error(message("ncclCommInitRank", status, nullptr));
     comm_ = comm;
     if (rank == 0 && !id.file.empty()) {
@@ -174,7 +228,10 @@ class nccl_link {
   }
   void abort() noexcept {
     const device_guard guard(device_);
-    if (const ncclComm_t comm = comm_.exchange(nullptr)) static_cast<void>(ncclCommAbort(comm));
+    const ncclComm_t comm = comm_.exchange(nullptr);
+    if (comm == nullptr) return;
+    const nccl_deadline limit([] { return std::string("a rank has failed"); });
+    static_cast<void>(ncclCommAbort(comm));
   }
   void watch() {
     constexpr int most_missed = 30;  // looks
