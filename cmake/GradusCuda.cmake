@@ -28,8 +28,8 @@ if(gradus_nvcc)
     set(CMAKE_CUDA_COMPILER "${gradus_nvcc}" CACHE FILEPATH "The CUDA compiler" FORCE)
   endif()
   enable_language(CUDA)
-  if(PROJECT_IS_TOP_LEVEL)  # nvcc's -O is for the half of the host, which launches kernels
-    string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
+  if(PROJECT_IS_TOP_LEVEL AND CMAKE_CUDA_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")  # CMake's own
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG")  # nvcc's -O is for the half of the host, which launches kernels
   endif()
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")

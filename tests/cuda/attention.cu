@@ -81,6 +81,25 @@ TEST_CASE("documents that are none, which the host cannot check on a GPU, are cl
   for (const float v : gr::to_host(x.gradient())) REQUIRE(std::isfinite(v));
 }
 
+TEST_CASE("attention to a cache of one part or several is NaN where a query is") {
+  if (no_gpu()) return;
+  gpu device;
+  constexpr gr::index_t depth = 8;
+  using X = gr::shape<1, 1, 3 * depth>;
+  for (const gr::index_t past : {5, 300}) {
+    gr::nn::key_value_cache<gr::on<gr::cuda>, 1, 1, 1, 400, depth> cache(device.ctx);
+    const auto before = gr::full<float, gr::shape<1, 300, 3 * depth>>(device.ctx, 0.5f);
+    static_cast<void>(gr::causal_attention<1>(before, cache.layer(0, past)));
+    cache.advance(past);
+    std::vector<float> values(X::size, 0.5f);
+    CHECK(gr::to_host(gr::causal_attention<1>(gr::from_host<float, X>(device.ctx, values.data()),
+                                              cache.layer(0, 1)))[3] == 0.5f);
+    values[0] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(std::isnan(gr::to_host(
+        gr::causal_attention<1>(gr::from_host<float, X>(device.ctx, values.data()), cache.layer(0, 1)))[3]));
+  }
+}
+
 TEST_CASE("attention takes whole heads where they fill the GPU's multiprocessors") {
   using launches = gr::cuda_kit::attention_launches<float, gr::bf16, 64, true>;
   CHECK(launches{64, 12, 1024, 1024}.head_blocks(108) == 108);

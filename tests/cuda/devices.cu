@@ -107,6 +107,12 @@ TEST_CASE("products are tuned on the context's own GPU") {
   const auto a = gr::full<float, gr::shape<32, 32>>(second.ctx, 0.5f);
   CHECK(gr::to_host(gr::matmul(a, a)) == std::vector<float>(32 * 32, 8.0f));
   CHECK(std::filesystem::file_size(file) > 0);
+  gr::tape<gr::cuda> tape{second.ctx};  // a bias's gradient is timed, too
+  const auto w = tape.variable(a);
+  const auto b = tape.variable(gr::full<float, gr::shape<32>>(second.ctx, 0.5f));
+  gr::backward(gr::sum(gr::linear(tape.watch(a), w, b)));
+  CHECK(gr::to_host(w.gradient()) == std::vector<float>(32 * 32, 16.0f));
+  CHECK(gr::to_host(b.gradient()) == std::vector<float>(32, 32.0f));
   std::filesystem::remove(file);
 }
 

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -233,15 +234,17 @@ std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_sugge
 /// Calls f with so many bytes of GPU memory, zeros; returns false, and does nothing, if there are none.
 template <class F>
 bool with_trial_memory(context<cuda>& ctx, std::size_t bytes, const F& f) {
+  const device_guard guard(ctx.stream().device());
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     return false;
   }
+  const auto free = [](void* p) { static_cast<void>(cudaFree(p)); };
+  const std::unique_ptr<void, decltype(free)> owner(memory, free);
   check(cudaMemsetAsync(memory, 0, bytes, ctx.stream().handle()), "cudaMemsetAsync");
   f(memory);
   ctx.stream().synchronize();
-  static_cast<void>(cudaFree(memory));
   return true;
 }
 /// Whether first(memory) is at least as fast as second(memory), which do the same with `bytes` of memory for the
@@ -296,11 +299,12 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
 
 }  // namespace cuda_kit
 
-/// From now on, times all algorithms that cuBLASLt suggests for each new matrix product of this context, up to 16, and
-/// a product with the sums of a bias's gradient beside both apart; keeps the fastest: in this program, and in the file `path` for programs on the same GPU, driver and library, which
-/// then time nothing. Products already computed keep their algorithm, so call this before the first step. Algorithms
-/// may differ in the last bits: keep the file for reproducible results. Needs memory for one more result. Throws error
-/// if the file cannot be written or is not such a file.
+/// From now on, times all algorithms that cuBLASLt suggests for each new matrix product of this context, up to 16, and,
+/// for the gradients of a linear layer's weight and bias, one call beside two. Keeps what is fastest: in this program,
+/// and in the file `path` for programs on the same GPU, driver and library, which then time nothing. Products already
+/// computed keep their algorithm, so call this before the first step. Algorithms may differ in the last bits: keep the
+/// file for reproducible results. Needs memory for two more results. Throws error if the file cannot be written or is
+/// not such a file.
 inline void tune_products(context<cuda>& ctx, const std::string& path) {
   ctx.get<cuda_kit::gemm_tuning>().start(ctx, path);
 }

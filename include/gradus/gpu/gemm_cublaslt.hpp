@@ -318,19 +318,26 @@ bool gemm_bias_gradient(context<cuda>& ctx, const P& p, const typename P::input*
 }
 
 /// Whether product p with the sums of the columns of b by together(c, sums) is as fast as by apart(c, sums), which
-/// overwrite c or add to it; true unless the context tunes products.
+/// overwrite c or add to it; true unless the context tunes products. False if the library has no kernel for both.
 template <class P, class Together, class Apart>
 bool bias_gradient_pays(context<cuda>& ctx, const P& p, bool accumulate, const Together& together, const Apart& apart) {
   using out = typename P::output;
-  product_sizes of = p.sizes;
-  of.accumulate = accumulate;
-  const auto with_memory = [&](const auto& run) {
-    return [&](void* memory) { run(static_cast<out*>(memory), static_cast<out*>(memory) + of.m * of.n); };
-  };
-  return first_is_faster(
-      ctx,
-      [&] { return prepared_product<typename P::sums, typename P::input, out>::name(of) + ", bias gradient or apart"; },
-      (of.m + 1) * of.n * sizeof(out), with_memory(together), with_memory(apart));
+  if constexpr (std::is_same_v<out, double> || fits_fp8<P>()) {
+    return false;
+  } else {
+    product_sizes of = p.sizes;
+    of.accumulate = accumulate;
+    const std::size_t sums = (of.n * sizeof(out) + cuda::alignment - 1) / cuda::alignment * cuda::alignment;
+    const auto with_memory = [&](const auto& run) {
+      return [&](void* memory) {
+        run(reinterpret_cast<out*>(static_cast<std::byte*>(memory) + sums), static_cast<out*>(memory));
+      };
+    };
+    const auto name = [&] {
+      return prepared_product<typename P::sums, typename P::input, out>::name(of) + ", bias gradient or apart";
+    };
+    return first_is_faster(ctx, name, sums + of.m * of.n * sizeof(out), with_memory(together), with_memory(apart));
+  }
 }
 
 /// to = alpha op(a) op(b) + beta c of elements T, summed in float, for optimizers. `to` does not overlap the others; c

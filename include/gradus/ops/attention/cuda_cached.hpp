@@ -69,8 +69,8 @@ __device__ inline C merge_sums(const cached_sums<C, Depth>* parts, int count, in
   most = -INFINITY;
   for (int i = 0; i < count; ++i) most = parts[i].most > most ? parts[i].most : most;
   C all = sum = 0;
-  if (most == -INFINITY) return 0;  // no key is seen
   for (int i = 0; i < count; ++i) {
+    if (parts[i].sum == 0) continue;  // it has no key
     const C share = math::exp(parts[i].most - most);
     sum += share * parts[i].sum;
     all += share * parts[i].row[d];
@@ -196,9 +196,15 @@ struct kernel<op::cached_attention<Depth, Rules>, cuda> {
     if (kept > 0)
       launch(ctx, &append_keys_kernel<T, Depth>, blocks_for(kept), block_threads, x.past_keys.data, x.past_values.data,
              x.k, x.v, extents, by(x.count), kept);
-    const index_t parts = cached_parts(of, x.position + x.count);
-    if (parts > 65535) throw error("cached_attention: the GPU supports fewer than 2^23 keys");
-    auto* const sums = parts <= 1 ? nullptr : scratch<cached_sums<C, Depth>>(ctx, queries * parts);
+    const auto parts_of = [&](index_t positions) {  // whose last `window` a query sees
+      if constexpr (!std::is_same_v<Rules, only_causal<true>>)
+        if (rules.window != 0) positions = std::min(positions, rules.window);
+      return cached_parts(of, positions);
+    };
+    const index_t parts = parts_of(x.position + x.count), most = parts_of(of.keys);
+    if (most > 65535) throw error("cached_attention: the GPU supports at most 8388480 keys");
+    // As much as a full cache needs, so that it grows once.
+    auto* const sums = most <= 1 ? nullptr : scratch<cached_sums<C, Depth>>(ctx, queries * most);
     const auto run = [&](auto is) {
       launch(ctx, &cached_attention_kernel<C, T, Depth, decltype(is)>,
              dim3(static_cast<unsigned>(queries), static_cast<unsigned>(std::max<index_t>(parts, 1))),

@@ -2,10 +2,9 @@
 // FlashAttention-2 on tensor cores, for 16-bit types and head widths that are multiples of 8, up to 128: the tiles, and
 // the forward kernel. Backward is in cuda_tensor_backward.hpp.
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "../../core/math.hpp"
 #include "../../gpu/coarse_number.hpp"

@@ -3,8 +3,8 @@
 // a tile), or all three by whole heads (five).
 
 #include <bit>
-#include <climits>
 #include <cstddef>
+#include <cstdint>
 
 #include "cuda_tensor.hpp"
 

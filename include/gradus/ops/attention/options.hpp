@@ -165,7 +165,7 @@ struct attention_rules {
   GRADUS_HD constexpr std::ptrdiff_t reach_ahead() const { return causal ? 0 : reach_back(); }
   GRADUS_HD constexpr index_t keys_of(index_t b) const { return lengths == nullptr ? keys : clamped(lengths[b], keys); }
   /// Positions of the document of position t, which see each other: none, at t, if it is empty. Where t grows, so do
-  /// both ends, however an invalid document is clamped at t.
+  /// both ends of valid documents; others are clamped at t, and what they see is not specified.
   struct span {
     index_t begin, end;
   };

@@ -179,13 +179,15 @@ struct kernel<op::linear, cuda> {
         cuda_kit::gemm(ctx, product, x.data(), dy.data(), to, add_to_dw);
         kernel<op::sum_to, cuda>::forward(ctx, view<OutB, B, cuda>(sums, db.extents()), dy, add_to_db);
       };
-      const bool pays = cuda_kit::bias_gradient_pays(ctx, product, add_to_dw, together, apart);
-      OutB* const sums =
-          add_to_db ? static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)))
-                    : db.data();
-      if (pays && together(dw.data(), sums)) {
-        if (add_to_db) kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), db.extents().size, true);
-        return;
+      if (cuda_kit::bias_gradient_pays(ctx, product, add_to_dw, together, apart)) {
+        OutB* sums = db.data();
+        if (add_to_db)
+          sums = static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)));
+        if (together(dw.data(), sums)) {
+          if (add_to_db)
+            kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), db.extents().size, true);
+          return;
+        }
       }
     }
     backward(gradient_of<1>{}, in, ctx, dw, add_to_dw, dy, x);
