@@ -21,14 +21,14 @@ struct seen_between {
   __device__ bool has(int at) const { return first <= at && at <= last; }
   __device__ bool meets(int count) const { return first < count && last >= 0; }
 };
-/// The same, from the first position on.
+/// What a row of scores sees: positions up to `last`.
 struct seen_up_to {
   int last;
   __device__ seen_up_to from(int begin) const { return {last - begin}; }
   __device__ bool has(int at) const { return at <= last; }
   __device__ bool meets(int) const { return last >= 0; }
 };
-/// The same, to the last position.
+/// What a row of scores sees: positions from `first` on.
 struct seen_since {
   int first;
   __device__ seen_since from(int begin) const { return {first - begin}; }
