@@ -189,6 +189,7 @@ class fp8_gemm {
   }
   void describe() {
     product_.alignment = 16;
+    product_.result_element = sizeof(typename P::output);
     check(cublasLtMatmulDescCreate(&product_.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     product_.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     product_.set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
