@@ -32,6 +32,7 @@ void matmul_cases(runner<D>& r) {
   r.template differentiate<float, gr::shape<7, 3>, gr::shape<3, 5>, gr::shape<5>>("linear, odd", linear);
   r.template differentiate<float, gr::shape<2, 9, 3>, gr::shape<3, 1>, gr::shape<1>>("linear, one column", linear);
   r.template differentiate<double, gr::shape<7, 3>, gr::shape<3, 5>, gr::shape<5>>("linear, double", linear);
+  r.template differentiate<gr::bf16, gr::shape<67, 24>, gr::shape<24, 40>, gr::shape<40>>("linear, bf16", linear);
   // The gradients of the second add to those of the first.
   r.template differentiate<float, gr::shape<9, 32>, gr::shape<32, 32>, gr::shape<32>>(
       "linear twice", [](auto x, auto w, auto b) { return gr::linear(gr::linear(x, w, b), w, b); });
