@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -102,8 +101,17 @@ class gemm_suggestions {
   const auto* end() const { return found_.data() + count_; }
 };
 
-/// The fastest algorithms by product, and the file that stores them. Belongs to a context. A choice between two ways to
-/// compute something is kept like an algorithm.
+/// Stands for an algorithm: the product and what it does besides are computed one after the other.
+inline constexpr cublasLtMatmulAlgo_t computed_apart{};
+inline bool is_apart(const cublasLtMatmulAlgo_t& algorithm) {
+  return std::ranges::equal(algorithm.data, computed_apart.data);
+}
+/// A product that is computed by an algorithm only.
+struct never_apart {
+  bool operator()(void*) const { return false; }
+};
+
+/// The fastest algorithms by product, and the file that stores them. Belongs to a context.
 class gemm_tuning {
  public:
   explicit gemm_tuning(context<cuda>&) {}
@@ -205,30 +213,27 @@ class gpu_stopwatch {
   }
 };
 
-/// The least time of three runs of submit().
-template <class Submit>
-float least_time(gpu_stopwatch& watch, const Submit& submit) {
-  float least = std::numeric_limits<float>::infinity();
-  for (int turn = 0; turn < 3; ++turn) {
-    watch.start();
-    submit();
-    least = std::min(least, watch.milliseconds());
-  }
-  return least;
-}
-/// The fastest suggestion in three runs each. `submit(algorithm)` submits the product once.
-template <class Submit>
-std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_suggestions& among, const Submit& submit) {
+/// The fastest in three runs each of the suggestions and computed_apart. `submit(algorithm)` and `apart()` submit the
+/// product once and return whether they could.
+template <class Submit, class Apart>
+std::optional<cublasLtMatmulAlgo_t> fastest(context<cuda>& ctx, const gemm_suggestions& among, const Submit& submit,
+                                            const Apart& apart) {
   gpu_stopwatch watch(ctx.stream());
   std::optional<cublasLtMatmulAlgo_t> best;
   float least = 0;
-  for (const auto& one : among) {
-    if (submit(one.algo) != CUBLAS_STATUS_SUCCESS) continue;  // also warms up
-    const float took = least_time(watch, [&] { static_cast<void>(submit(one.algo)); });
-    if (best && took >= least) continue;
-    best = one.algo;
-    least = took;
-  }
+  const auto compare = [&](const cublasLtMatmulAlgo_t& one, const auto& run) {
+    if (!run()) return;  // also warms up
+    for (int turn = 0; turn < 3; ++turn) {
+      watch.start();
+      static_cast<void>(run());
+      const float took = watch.milliseconds();
+      if (best && took >= least) continue;
+      best = one;
+      least = took;
+    }
+  };
+  for (const auto& one : among) compare(one.algo, [&] { return submit(one.algo); });
+  compare(computed_apart, apart);
   return best;
 }
 /// Calls f with so many bytes of GPU memory, zeros; returns false, and does nothing, if there are none.
@@ -247,39 +252,21 @@ bool with_trial_memory(context<cuda>& ctx, std::size_t bytes, const F& f) {
   ctx.stream().synchronize();
   return true;
 }
-/// Whether first(memory) is at least as fast as second(memory), which do the same with `bytes` of memory for the
-/// results. True unless the context tunes products. `name` returns the unique name of what they do.
-template <class Name, class First, class Second>
-bool first_is_faster(context<cuda>& ctx, const Name& name, std::size_t bytes, const First& first,
-                     const Second& second) {
-  gemm_tuning& tuning = ctx.get<gemm_tuning>();
-  if (!tuning.on()) return true;
-  const std::string what = name();
-  if (const auto kept = tuning.known(what)) return kept->data[0] != 0;
-  cublasLtMatmulAlgo_t choice{};
-  choice.data[0] = 1;
-  if (!tuning.times(ctx) || !with_trial_memory(ctx, bytes, [&](void* memory) {
-        gpu_stopwatch watch(ctx.stream());
-        first(memory), second(memory);  // choose their algorithms, and warm up
-        const float of_first = least_time(watch, [&] { first(memory); });
-        choice.data[0] = of_first <= least_time(watch, [&] { second(memory); });
-      }))
-    return true;
-  tuning.keep(what, choice);
-  return choice.data[0] != 0;
-}
 
-/// The algorithm for a product; empty if the library has no kernel. If the context tunes products, calls `submit` with
-/// each suggestion and `scratch_bytes` of memory for the result, unless the fastest is known or a graph is being
-/// captured. `name` returns the product's unique name.
-template <class Name, class Submit>
+/// The algorithm for a product; empty if the library has no kernel, or if the product is faster apart from what it does
+/// besides. If the context tunes products, calls `submit` with each suggestion and `scratch_bytes` of memory for the
+/// result, and `apart` with the memory, unless the fastest is known or a graph is being captured. `name` returns the
+/// product's unique name.
+template <class Name, class Submit, class Apart = never_apart>
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasLtHandle_t library,
                                                      const gemm_description& of, const Name& name,
-                                                     std::size_t scratch_bytes, const Submit& submit) {
+                                                     std::size_t scratch_bytes, const Submit& submit,
+                                                     const Apart& apart = {}) {
   gemm_tuning& tuning = ctx.get<gemm_tuning>();
   const bool tuned = tuning.times(ctx);
   const std::string product = tuning.on() ? name() : std::string();
   if (const auto kept = tuning.known(product)) {
+    if (is_apart(*kept)) return std::nullopt;
     cublasLtMatmulHeuristicResult_t usable{};
     if (cublasLtMatmulAlgoCheck(library, of.operation, of.left, of.right, of.result, of.result, &*kept, &usable) ==
             CUBLAS_STATUS_SUCCESS &&
@@ -291,10 +278,13 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(context<cuda>& ctx, cublasL
   std::optional<cublasLtMatmulAlgo_t> best;
   if (tuned)
     static_cast<void>(with_trial_memory(ctx, scratch_bytes, [&](void* scratch) {
-      best = fastest(ctx, suggested, [&](const cublasLtMatmulAlgo_t& a) { return submit(a, scratch); });
+      best = fastest(
+          ctx, suggested, [&](const cublasLtMatmulAlgo_t& a) { return submit(a, scratch) == CUBLAS_STATUS_SUCCESS; },
+          [&] { return apart(scratch); });
     }));
-  if (best) tuning.keep(product, *best);
-  return best ? best : std::optional(suggested.begin()->algo);
+  if (!best) return suggested.begin()->algo;
+  tuning.keep(product, *best);
+  return is_apart(*best) ? std::nullopt : best;
 }
 
 }  // namespace cuda_kit

@@ -157,6 +157,11 @@ constexpr auto product_of([[maybe_unused]] const Rule& rule, const Extents&... o
   }
 }
 
+/// Where the factors of a product are.
+struct gemm_factors {
+  const void *alpha, *beta;
+};
+
 /// Descriptors and algorithm of one product. The library expects column-major matrices, so it computes C^T = op(B)^T
 /// op(A)^T: a row-major matrix is its transpose in column-major order.
 template <class Sums, class Input, class Output>
@@ -167,38 +172,44 @@ class prepared_product {
   prepared_product& operator=(const prepared_product&) = delete;
 
   /// to = alpha op(a) op(b) + beta c, always of the same sizes. Factors have the type of the sums, and are in GPU
-  /// memory if the product is scaled. Returns false, without doing anything, if the library has no kernel for it.
+  /// memory if the product is scaled. Returns false, without a result, if the library has no kernel for it, or if
+  /// `apart(to)` was faster, which computes the same in several steps.
+  template <class Apart = never_apart>
   bool run(context<cuda>& ctx, const product_sizes& of, const Input* a, const Input* b, const Output* c, Output* to,
-           const void* alpha, const void* beta, const Output* bias = nullptr) {
+           gemm_factors by, const Output* bias = nullptr, const Apart& apart = {}) {
     const device_guard guard(ctx.stream().device());
     if (product_.operation == nullptr) describe(of);
     // The heuristics check the bias pointer's alignment, so the first product's bias must be set.
     if (of.besides != epilogue::none) product_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias));
     const auto submit = [&](const cublasLtMatmulAlgo_t& algorithm, void* result) {
       void* const room = ctx.get<workspace>().reserve(ctx, workspace::least);
-      return cublasLtMatmul(library_->handle(), product_.operation, alpha, b, product_.left, a, product_.right, beta,
-                            of.accumulate ? c : result, product_.result, result, product_.result, &algorithm, room,
-                            workspace::least, ctx.stream().handle());
+      return cublasLtMatmul(library_->handle(), product_.operation, by.alpha, b, product_.left, a, product_.right,
+                            by.beta, of.accumulate ? c : result, product_.result, result, product_.result, &algorithm,
+                            room, workspace::least, ctx.stream().handle());
     };
     if (!chosen_)
       algorithm_ = choose_algorithm(
-          ctx, library_->handle(), product_, [&] { return name(of); }, of.m * of.n * of.batch * sizeof(Output), submit);
+          ctx, library_->handle(), product_, [&] { return name(of); }, of.m * of.n * of.batch * sizeof(Output), submit,
+          apart);
     chosen_ = true;
     if (!algorithm_) return false;
     check(submit(*algorithm_, to), "cublasLtMatmul");
     finish(ctx, "cublasLtMatmul");
     return true;
   }
-  /// c = op(a) op(b), or c += it.
-  bool run(context<cuda>& ctx, const product_sizes& of, const Input* a, const Input* b, Output* c,
-           const Output* bias = nullptr) {
+  /// to = op(a) op(b), or c + it.
+  template <class Apart = never_apart>
+  bool run(context<cuda>& ctx, const product_sizes& of, const Input* a, const Input* b, const Output* c, Output* to,
+           const Output* bias = nullptr, const Apart& apart = {}) {
     using scalar = compute_type<Output>;
     const scalar known[] = {1, 0, 1};
     const scalar* const factors = of.scaled ? static_cast<const scalar*>(library_->factors()) : known;
-    return run(ctx, of, a, b, c, c, factors, factors + (of.accumulate ? 2 : 1), bias);
+    return run(ctx, of, a, b, c, to, gemm_factors{factors, factors + (of.accumulate ? 2 : 1)}, bias, apart);
   }
 
-  /// The unique name of a product.
+ private:
+  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
+
   static std::string name(const product_sizes& of) {
     std::ostringstream text;
     text << (of.transpose_a ? "a^T " : "a ") << (of.transpose_b ? "b^T" : "b") << (of.accumulate ? " + c" : "")
@@ -212,10 +223,6 @@ class prepared_product {
          << ", rows of a " << of.stride_of_a() << " apart, aligned to " << of.alignment;
     return text.str();
   }
-
- private:
-  static constexpr bool in_tf32 = std::is_same_v<Sums, tf32_products>;
-
   void describe(const product_sizes& of) {
     constexpr bool is_double = std::is_same_v<Output, double>;
     const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
@@ -265,17 +272,19 @@ class sized_products {
   std::map<product_sizes, prepared_product<Sums, Input, Output>> products_;
 };
 
-/// Runs product p with an epilogue. Returns false, without doing anything, if the library has no kernel for both.
-template <bool Accumulate, epilogue Besides, class P>
+/// Runs product p with an epilogue: to = op(a) op(b), or c + it. Returns false, without a result, if the library has no
+/// kernel for both, or `apart(to)` was faster.
+template <bool Accumulate, epilogue Besides, class P, class Apart = never_apart>
 bool run_product(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
-                 typename P::output* c, const typename P::output* bias = nullptr) {
+                 const typename P::output* c, typename P::output* to, const typename P::output* bias = nullptr,
+                 const Apart& apart = {}) {
   product_sizes of = p.sizes;
   of.accumulate = Accumulate;
   of.besides = Besides;
   if constexpr (P::bounded)
     return ctx.get<sized_products<typename P::sums, typename P::input, typename P::output>>().of(ctx, of).run(
-        ctx, of, a, b, c, bias);
-  else return ctx.get<static_product<P, Accumulate, Besides>>().run(ctx, of, a, b, c, bias);
+        ctx, of, a, b, c, to, bias, apart);
+  else return ctx.get<static_product<P, Accumulate, Besides>>().run(ctx, of, a, b, c, to, bias, apart);
 }
 
 /// Runs product p on the context's stream: overwrites c, or adds to it. Products of sizes that are known at run time
@@ -292,8 +301,8 @@ void gemm(context<cuda>& ctx, const P& p, const typename P::input* a, const type
           "use bf16_mixed");
     return;
   }
-  const bool done = accumulate ? run_product<true, epilogue::none>(ctx, p, a, b, c)
-                               : run_product<false, epilogue::none>(ctx, p, a, b, c);
+  const bool done = accumulate ? run_product<true, epilogue::none>(ctx, p, a, b, c, c)
+                               : run_product<false, epilogue::none>(ctx, p, a, b, c, c);
   if (!done)
     throw error("cuBLASLt has no kernel for a product of " + std::to_string(p.sizes.m) + " x " +
                 std::to_string(p.sizes.k) + " and " + std::to_string(p.sizes.k) + " x " + std::to_string(p.sizes.n) +
@@ -305,38 +314,28 @@ template <class P>
 bool gemm_bias(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
                typename P::output* c, const typename P::output* bias) {
   if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
-  else return run_product<false, epilogue::bias>(ctx, p, a, b, c, bias);
+  else return run_product<false, epilogue::bias>(ctx, p, a, b, c, c, bias);
 }
 /// Runs product p, whose b is not transposed, and writes the sums of the columns of b to `sums`; overwrites c, or adds
-/// to it. Returns false, without doing anything, if the library has no kernel for both.
-template <class P>
+/// to it. Returns false, without a result, if the library has no kernel for both, or if a product and then `sum()`,
+/// which writes the sums, were faster when this product was tuned. Without tuning the library's kernel is taken: it
+/// saves one reading of b. It was seen to win in a model of 1.5e9 parameters and to lose in one of 1e10
+/// (github.com/NVIDIA/CUDALibrarySamples/issues/90).
+template <class P, class Sum>
 bool gemm_bias_gradient(context<cuda>& ctx, const P& p, const typename P::input* a, const typename P::input* b,
-                        typename P::output* c, bool accumulate, typename P::output* sums) {
-  if constexpr (std::is_same_v<typename P::output, double> || fits_fp8<P>()) return false;
-  else if (accumulate) return run_product<true, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
-  else return run_product<false, epilogue::bias_gradient>(ctx, p, a, b, c, sums);
-}
-
-/// Whether product p with the sums of the columns of b by together(c, sums) is as fast as by apart(c, sums), which
-/// overwrite c or add to it; true unless the context tunes products. False if the library has no kernel for both.
-template <class P, class Together, class Apart>
-bool bias_gradient_pays(context<cuda>& ctx, const P& p, bool accumulate, const Together& together, const Apart& apart) {
-  using out = typename P::output;
-  if constexpr (std::is_same_v<out, double> || fits_fp8<P>()) {
+                        typename P::output* c, bool accumulate, typename P::output* sums, const Sum& sum) {
+  using T = typename P::output;
+  if constexpr (std::is_same_v<T, double> || fits_fp8<P>()) {
     return false;
   } else {
-    product_sizes of = p.sizes;
-    of.accumulate = accumulate;
-    const std::size_t sums = (of.n * sizeof(out) + cuda::alignment - 1) / cuda::alignment * cuda::alignment;
-    const auto with_memory = [&](const auto& run) {
-      return [&](void* memory) {
-        run(reinterpret_cast<out*>(static_cast<std::byte*>(memory) + sums), static_cast<out*>(memory));
-      };
+    const auto run = [&](auto add) {
+      return run_product<add, epilogue::bias_gradient>(ctx, p, a, b, c, c, sums, [&](void* to) {
+        if (!run_product<add, epilogue::none>(ctx, p, a, b, c, static_cast<T*>(to))) return false;
+        sum();
+        return true;
+      });
     };
-    const auto name = [&] {
-      return prepared_product<typename P::sums, typename P::input, out>::name(of) + ", bias gradient or apart";
-    };
-    return first_is_faster(ctx, name, sums + of.m * of.n * sizeof(out), with_memory(together), with_memory(apart));
+    return accumulate ? run(std::true_type{}) : run(std::false_type{});
   }
 }
 
@@ -347,7 +346,7 @@ void multiply(context<cuda>& ctx, product_sizes of, const T* a, const T* b, T* t
               const T* c = nullptr) {
   of.alignment = memory_request::alignment;
   of.accumulate = beta != 0;
-  if (!ctx.get<sized_products<float, T, T>>().of(ctx, of).run(ctx, of, a, b, c, to, &alpha, &beta))
+  if (!ctx.get<sized_products<float, T, T>>().of(ctx, of).run(ctx, of, a, b, c, to, gemm_factors{&alpha, &beta}))
     throw error("cuBLASLt has no kernel for an optimizer's product of " + std::to_string(of.m) + " x " +
                 std::to_string(of.k) + " and " + std::to_string(of.k) + " x " + std::to_string(of.n) + " elements");
 }

@@ -165,29 +165,22 @@ struct kernel<op::linear, cuda> {
                        view<const T, Y, cuda> dy) {
     kernel<op::sum_to, cuda>::forward(ctx, db, dy, accumulate);
   }
-  /// The product for dw also sums the columns of dy, which it reads anyway.
+  /// The product for dw may also sum the columns of dy, which it reads anyway.
   template <class Acc, class OutW, class W, class OutB, class B, class T, class Y, class X>
   static void backward(gradient_of<1, 2>, accumulate_in<Acc> in, context<cuda>& ctx, view<OutW, W, cuda> dw,
                        bool add_to_dw, view<OutB, B, cuda> db, bool add_to_db, view<const T, Y, cuda> dy,
                        view<const T, X, cuda> x) {
     if constexpr (std::is_same_v<OutW, OutB>) {
-      const auto product = product_for_w<Acc, T, OutW>(x, dw);
-      const auto together = [&](OutW* to, OutB* sums) {
-        return cuda_kit::gemm_bias_gradient(ctx, product, x.data(), dy.data(), to, add_to_dw, sums);
+      OutB* const sums =
+          add_to_db ? static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)))
+                    : db.data();
+      const auto sum = [&] {
+        kernel<op::sum_to, cuda>::forward(ctx, view<OutB, B, cuda>(sums, db.extents()), dy, false);
       };
-      const auto apart = [&](OutW* to, OutB* sums) {
-        cuda_kit::gemm(ctx, product, x.data(), dy.data(), to, add_to_dw);
-        kernel<op::sum_to, cuda>::forward(ctx, view<OutB, B, cuda>(sums, db.extents()), dy, add_to_db);
-      };
-      if (cuda_kit::bias_gradient_pays(ctx, product, add_to_dw, together, apart)) {
-        OutB* sums = db.data();
-        if (add_to_db)
-          sums = static_cast<OutB*>(ctx.get<cuda_kit::operand_workspace>().reserve(ctx, B::size * sizeof(OutB)));
-        if (together(dw.data(), sums)) {
-          if (add_to_db)
-            kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), db.extents().size, true);
-          return;
-        }
+      if (cuda_kit::gemm_bias_gradient(ctx, product_for_w<Acc, T, OutW>(x, dw), x.data(), dy.data(), dw.data(),
+                                       add_to_dw, sums, sum)) {
+        if (add_to_db) kernel<op::convert, cuda>::forward(ctx, db.data(), std::as_const(sums), db.extents().size, true);
+        return;
       }
     }
     backward(gradient_of<1>{}, in, ctx, dw, add_to_dw, dy, x);
