@@ -9,10 +9,7 @@
 #include <string>
 #include <utility>
 
-#ifdef __APPLE__
-#include <sys/resource.h>
-#endif
-
+#include <gradus/core/platform.hpp>
 #include <gradus/cpu/processors.hpp>
 #include <gradus/memory/file_resource.hpp>
 #include <gradus/memory/offload_link.hpp>
@@ -41,18 +38,8 @@ struct step_graph {
 };
 #endif
 
-/// Peak memory of this process in MiB, on Linux and macOS; 0 elsewhere.
-inline double process_peak_mib() {
-#ifdef __APPLE__
-  rusage usage{};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<double>(usage.ru_maxrss) / (1 << 20) : 0;
-#else
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) / 1024;
-  return 0;
-#endif
-}
+/// Peak memory of this process in MiB; 0 where the system does not say.
+inline double process_peak_mib() { return static_cast<double>(gr::platform::peak_resident_bytes()) / (1 << 20); }
 
 #ifdef __CUDACC__
 inline bool device_available() { return gr::cuda_available(); }

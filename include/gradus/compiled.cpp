@@ -5,6 +5,7 @@
 #endif
 
 #include "autodiff/failures.ipp"
+#include "core/platform.ipp"
 #include "cpu/processors.ipp"
 #include "cpu/workers.ipp"
 #include "data/array_file.ipp"

@@ -9,7 +9,7 @@
 #            call
 #   vendors  of libraries only nlohmann json, Eigen, cuBLASLt, CUB, cuDNN, NCCL, libcu++, MPI, NVTX and PCRE2 are
 #            included, each by one header alone, in the folder it belongs to; besides them there are the headers of C++,
-#            POSIX, SIMD and the CUDA runtime
+#            SIMD and the CUDA runtime, and those of the system, which core/platform alone includes
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 2 && -d $2/include/gradus ]] || {
@@ -127,8 +127,9 @@ list_includes | awk -v rule="$rule" -v table="$here/order.txt" '
     else if ($3 == "pcre2.h") vendor = "PCRE2"
     else if ($3 ~ /^cuda.*\.h$/) {
       if (from != "gpu" && $1 !~ /\/cuda(_[a-z_]+)?\.hpp$/) complain("only gpu/ and cuda.hpp headers include " $3)
-    } else if ($3 ~ /[.\/]/ && $3 !~ /^(gradus|sys)\/|^sanitizer\/|intrin\.h$/ &&
-               $3 !~ /^(unistd|fcntl|sched|pthread|arm_neon|cxxabi)\.h$/)
+    } else if ($3 ~ /^sys\/|^(fcntl|io|process|psapi|pthread|sched|share|unistd|windows|xlocale)\.h$/) {
+      if ($1 !~ /\/core\/platform[a-z_]*\.[hi]pp$/) complain("only core/platform includes the system\047s " $3)
+    } else if ($3 ~ /[.\/]/ && $3 !~ /^gradus\/|^sanitizer\/|intrin\.h$|^(arm_neon|cxxabi)\.h$/)
       complain("no header includes the library of " $3)
     if (vendor != "") {
       if (from != owner[vendor]) complain($3 " belongs in one header of " owner[vendor] "/")

@@ -12,7 +12,8 @@ fresh() {
   rm -rf "$tree/include"
   put core/shape.hpp '#include <cstddef>'
   put tensor/tensor.hpp '#include <gradus/core/shape.hpp>'
-  put cpu/gemm.hpp '#include <cmath>' '#include <sys/mman.h>' '#include <gradus/core/shape.hpp>'
+  put cpu/gemm.hpp '#include <cmath>' '#include <gradus/core/shape.hpp>'
+  put core/platform_posix.ipp '#include <sys/mman.h>' '#include <unistd.h>'
   put ops/matmul/matmul.hpp '#include <gradus/tensor/tensor.hpp>'
   put ops/matmul/cpu.hpp '#include "matmul.hpp"' '#include <gradus/cpu/gemm.hpp>'
   put gradus.hpp '#include <gradus/ops/matmul/cpu.hpp>'
@@ -50,6 +51,7 @@ fresh; put cpu/simd.hpp '#include <Eigen/Core>';                       rejects v
 fresh; put interop/eigen.hpp '#include <Eigen/Core>' '#include <gradus/tensor/tensor.hpp>'
 passes vendors "Eigen in interop/"
 fresh; put tensor/view.hpp '#include <oneapi/dnnl/dnnl.h>';            rejects vendors "a header with oneDNN"
+fresh; put cpu/gemm.hpp '#include <unistd.h>';                         rejects vendors "a system call in cpu/"
 fresh; put cpu/blas.hpp '#include <cblas.h>';                          rejects vendors "a header with BLAS"
 fresh; put gpu/sum.hpp '#include <cub/cub.cuh>';                      passes vendors "CUB in gpu/"
 put gpu/max.hpp '#include <cub/block/block_reduce.cuh>';              rejects vendors "two headers with CUB"

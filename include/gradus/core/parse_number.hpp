@@ -3,14 +3,14 @@
 
 #include <cerrno>
 #include <charconv>
-#include <clocale>
 #include <cmath>
 #include <concepts>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "platform.hpp"
 
 namespace gradus {
 
@@ -23,17 +23,12 @@ std::optional<T> parse_by_strtod(std::string_view text) {
       text.find_first_of("xX") != std::string_view::npos)
     return std::nullopt;
   const std::string copy(text);
-  // Independent of the program's locale: the decimal point is a point.
-  const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", nullptr);
-  const locale_t before = uselocale(plain);
   errno = 0;
   char* end = nullptr;
   T value{};
-  if constexpr (std::same_as<T, float>) value = std::strtof(copy.c_str(), &end);
-  else value = static_cast<T>(std::strtod(copy.c_str(), &end));
+  if constexpr (std::same_as<T, float>) value = platform::plain_strtof(copy.c_str(), &end);
+  else value = static_cast<T>(platform::plain_strtod(copy.c_str(), &end));
   const bool too_large_or_small = errno == ERANGE && (std::isinf(value) || value == 0);
-  uselocale(before);
-  freelocale(plain);
   if (end != copy.c_str() + copy.size() || too_large_or_small) return std::nullopt;
   return value;
 }

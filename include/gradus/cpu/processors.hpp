@@ -17,9 +17,6 @@ int processors_of_quota(const std::string& quota, const std::string& period);
 int processors_of_cgroups(const std::string& membership = "/proc/self/cgroup",
                           const std::string& root = "/sys/fs/cgroup");
 
-/// Processors in the calling thread's affinity mask.
-int processors_to_run_on();
-
 /// Processors that this process may use; more threads would take turns.
 int usable_processors();
 /// Processors for one of `processes` processes that share this machine, at least 1: its part of those that the machine

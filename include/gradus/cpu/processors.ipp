@@ -4,12 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#if defined(__linux__)
-#include <sched.h>
-#elif !defined(_WIN32)
-#include <unistd.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "processors.hpp"
 
 namespace gradus::cpu_kit {  // shared by all builds
@@ -66,39 +61,15 @@ GRADUS_IMPL int processors_of_cgroups(const std::string& membership, const std::
   return least;
 }
 
-GRADUS_IMPL int processors_to_run_on() {
-#if defined(__linux__)
-  for (std::size_t most = 1024; most <= std::size_t{1} << 20;
-       most *= 2) {  // the set must hold all processors that the system may have
-    cpu_set_t* const usable = CPU_ALLOC(most);
-    if (usable == nullptr) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(most);
-    const int count = sched_getaffinity(0, bytes, usable) == 0 ? CPU_COUNT_S(bytes, usable) : 0;
-    CPU_FREE(usable);
-    if (count > 0) return count;
-  }
-  return 1;
-#elif defined(_WIN32)
-  const char* const set = std::getenv("NUMBER_OF_PROCESSORS");
-  return set == nullptr ? 1 : std::max(1, static_cast<int>(std::strtol(set, nullptr, 10)));
-#else
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-#endif
-}
-
 GRADUS_IMPL int usable_processors() {
-  const int here = processors_to_run_on(), allowed = processors_of_cgroups();
+  const int here = platform::processors_to_run_on(), allowed = processors_of_cgroups();
   return allowed > 0 ? std::min(here, allowed) : here;
 }
 
 GRADUS_IMPL int processors_of_each(int processes) {
-#if defined(_SC_NPROCESSORS_ONLN)
-  const int online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-#else
-  const int online = processors_to_run_on();
-#endif
+  const int online = platform::processors_online();
   const int allowed = processors_of_cgroups(), all = allowed > 0 ? std::min(online, allowed) : online;
-  return std::max(1, std::min(processors_to_run_on(), all / std::max(1, processes)));
+  return std::max(1, std::min(platform::processors_to_run_on(), all / std::max(1, processes)));
 }
 
 }  // namespace gradus::cpu_kit

@@ -28,8 +28,8 @@ GRADUS_INLINE pack<T> round(pack<T> x) {
 /// The largest integer that is not above x.
 template <class T>
 GRADUS_INLINE pack<T> floor(pack<T> x) {
-  const pack<T> near = round(x);
-  return select(near > x, near - pack<T>(1), near);
+  const pack<T> nearest = round(x);
+  return select(nearest > x, nearest - pack<T>(1), nearest);
 }
 /// The smallest integer that is not below x.
 template <class T>

@@ -1,8 +1,6 @@
 #pragma once
 // The thread pool of a stream: runs parallel loops and owns their scratch. It needs no runtime such as OpenMP.
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -15,6 +13,7 @@
 
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
+#include "../core/platform.hpp"
 #include "../memory/context.hpp"
 
 namespace gradus::cpu_kit {  // shared by all builds
@@ -127,7 +126,7 @@ class workers {
 
   int wanted_;
   loop_observer* observer_ = nullptr;
-  std::vector<pthread_t> threads_;
+  std::vector<platform::thread> threads_;
   std::vector<block> memory_;
   std::unique_ptr<share[]> shares_;
   work work_{};

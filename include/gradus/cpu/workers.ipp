@@ -17,7 +17,7 @@ GRADUS_IMPL int default_thread_count() {
 GRADUS_IMPL workers::~workers() {
   stopping_.store(true, std::memory_order_relaxed);
   announce();
-  for (const pthread_t t : threads_) pthread_join(t, nullptr);
+  for (const platform::thread t : threads_) platform::join_thread(t);
 }
 
 GRADUS_IMPL void workers::run(const work& w, index_t tasks, std::size_t bytes) {
@@ -60,8 +60,8 @@ GRADUS_IMPL index_t workers::prepare(index_t count, std::size_t bytes) {
   }
   while (threads_.size() + 1 < count) {
     auto begin = std::make_unique<first_words>(first_words{this, threads_.size() + 1, news_.load()});
-    pthread_t made;
-    if (pthread_create(&made, nullptr, &start, begin.get()) != 0) {
+    platform::thread made{};
+    if (!platform::start_thread(made, &start, begin.get())) {
       count = threads_.size() + 1;
       break;
     }
@@ -121,9 +121,7 @@ GRADUS_IMPL void workers::wait_for_those_inside() {
 GRADUS_IMPL void workers::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   for (int looks = 0; value.load(std::memory_order_acquire) == old; ++looks) {
     if (looks >= patience) return value.wait(old, std::memory_order_acquire);
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
+    platform::relax();
   }
 }
 

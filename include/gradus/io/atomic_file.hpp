@@ -2,6 +2,7 @@
 // Files that appear completely or not at all.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -27,26 +28,20 @@ class atomic_file {
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// Replaces earlier bytes from `position` on; later writes append again.
-  void overwrite(long position, const void* bytes, std::size_t count);
+  void overwrite(std::uint64_t position, const void* bytes, std::size_t count);
 
   /// Moves the file into its place, after calling `before_rename` unless it is null. Nothing may be written afterwards.
   void commit(const std::function<void()>& before_rename = nullptr);
 
  private:
   [[noreturn]] void fail();
-  void record_the_name() const;
   void discard() noexcept;
 
   std::filesystem::path path_;
-  std::string temporary_;
+  std::filesystem::path temporary_;
   std::FILE* file_ = nullptr;
   bool opened_ = false;
 };
-
-namespace detail {
-/// Opens a file to append to, and creates it if there is none. Follows no symbolic link. Null, and errno, on failure.
-std::FILE* open_to_append(const std::filesystem::path& path);
-}  // namespace detail
 
 /// Replaces the contents of a file atomically; see atomic_file.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);

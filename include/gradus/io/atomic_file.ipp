@@ -4,60 +4,41 @@
 #include <system_error>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-#endif
-
 #include "../core/error.hpp"
+#include "../core/platform.hpp"
 #include "atomic_file.hpp"
 
 namespace gradus {
 
 namespace detail {
 
-#if defined(__unix__) || defined(__APPLE__)
-// Flushes to disk. Pipes and the like, which have no disk, fail with EINVAL.
-GRADUS_IMPL bool reach_the_disk(std::FILE* file) {
-  return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS;
-}
-// Opens a new file, with a lock that ends with the process. One that is there and has no lock is removed first. A
-// symbolic link is not followed: in a folder from elsewhere it may name any file of the user's.
-GRADUS_IMPL std::FILE* open_new(const std::string& path) {
+// Opens a new file, with a lock that ends with the process. One that is there and has no lock is removed first.
+GRADUS_IMPL std::FILE* open_new(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int made = platform::open_file(path.c_str(), platform::file_use::create);
     if (made >= 0) {
-      ::flock(made, LOCK_EX | LOCK_NB);
-      return ::fdopen(made, "wb");
+      platform::lock_file(made);
+      return platform::stream_of(made, "wb");
     }
     if (errno != EEXIST) return nullptr;
-    const int left = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int left = platform::open_file(path.c_str(), platform::file_use::take);
     if (left < 0) return nullptr;
-    const bool is_written = ::flock(left, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    ::close(left);
+    const bool is_written = !platform::lock_file(left) && errno == EWOULDBLOCK;
+    platform::close_file(left);
     if (is_written) {
       errno = EBUSY;
       return nullptr;
     }
-    ::unlink(path.c_str());
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
   }
   return nullptr;
 }
-GRADUS_IMPL std::FILE* open_to_append(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  return file < 0 ? nullptr : ::fdopen(file, "a+b");
-}
-#else
-GRADUS_IMPL bool reach_the_disk(std::FILE*) { return true; }
-GRADUS_IMPL std::FILE* open_new(const std::string& path) { return std::fopen(path.c_str(), "wb"); }
-GRADUS_IMPL std::FILE* open_to_append(const std::filesystem::path& path) { return std::fopen(path.c_str(), "a+b"); }
-#endif
 
 }  // namespace detail
 
-GRADUS_IMPL atomic_file::atomic_file(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
+GRADUS_IMPL atomic_file::atomic_file(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+  temporary_ += ".tmp";
   errno = 0;
   file_ = detail::open_new(temporary_);
   if (file_ == nullptr) fail();
@@ -69,16 +50,16 @@ GRADUS_IMPL void atomic_file::write(const void* bytes, std::size_t count) {
   if (count != 0 && std::fwrite(bytes, 1, count, file_) != count) fail();
 }
 
-GRADUS_IMPL void atomic_file::overwrite(long position, const void* bytes, std::size_t count) {
+GRADUS_IMPL void atomic_file::overwrite(std::uint64_t position, const void* bytes, std::size_t count) {
   errno = 0;
-  if (std::fseek(file_, position, SEEK_SET) != 0) fail();
+  if (!platform::seek(file_, static_cast<std::int64_t>(position))) fail();
   write(bytes, count);
   if (std::fseek(file_, 0, SEEK_END) != 0) fail();
 }
 
 GRADUS_IMPL void atomic_file::commit(const std::function<void()>& before_rename) {
   errno = 0;
-  if (std::fflush(file_) != 0 || !detail::reach_the_disk(file_)) fail();
+  if (std::fflush(file_) != 0 || !platform::flush_file(platform::file_of(file_))) fail();
   // A full disk may be reported only on close.
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
   if (before_rename) before_rename();
@@ -88,27 +69,17 @@ GRADUS_IMPL void atomic_file::commit(const std::function<void()>& before_rename)
     errno = problem.value();
     fail();
   }
-  record_the_name();
+  const auto folder = path_.parent_path();  // its names matter only after a power loss
+  platform::flush_folder(folder.empty() ? std::filesystem::path(".").c_str() : folder.c_str());
 }
 
 GRADUS_IMPL void atomic_file::fail() {
   const int reason = errno;
   discard();
   std::string why = reason != 0 ? std::strerror(reason) : "unknown reason";
-  if (reason == ELOOP) why = temporary_ + " is a symbolic link, which is not followed; remove it";
-  if (reason == EBUSY) why = temporary_ + " is being written by another process";
+  if (reason == ELOOP) why = temporary_.string() + " is a symbolic link, which is not followed; remove it";
+  if (reason == EBUSY) why = temporary_.string() + " is being written by another process";
   throw error(path_.string() + ": cannot be written: " + why);
-}
-
-// Flushes the directory entry; a failure matters only after a power loss.
-GRADUS_IMPL void atomic_file::record_the_name() const {
-#if defined(__unix__) || defined(__APPLE__)
-  const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
-  const int opened = open(folder.c_str(), O_RDONLY);
-  if (opened < 0) return;
-  fsync(opened);
-  close(opened);
-#endif
 }
 
 GRADUS_IMPL void atomic_file::discard() noexcept {

@@ -15,7 +15,7 @@
 namespace gradus {
 
 /// The bytes of a file, mapped into memory: the system reads a page at its first access and may drop it later, so files
-/// may exceed memory. Reads pipes, and any file on a system without mmap, as a whole.
+/// may exceed memory. Reads pipes as a whole.
 ///
 /// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. The file must not be
 /// shortened while it is mapped: an access beyond its new end ends the program.
@@ -41,7 +41,7 @@ class mapped_file {
  private:
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// Returns false if the file must be read: its size is 0, as for files of /proc, or mmap fails.
+  /// Returns false if the file must be read: its size is 0, as for files of /proc, or it cannot be mapped.
   bool map(std::FILE* file);
   void read(std::FILE* file);
 

@@ -5,10 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#if __has_include(<sys/mman.h>)
-#include <sys/mman.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "mapped_file.hpp"
 
 namespace gradus {
@@ -20,9 +17,9 @@ GRADUS_IMPL mapped_file::mapped_file(std::filesystem::path path) : path_(std::mo
   if (std::filesystem::is_directory(status)) fail("is a directory; name a file");
   errno = 0;
   const auto close = [](std::FILE* f) { std::fclose(f); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path_.string().c_str(), "rb"), close);
+  const std::unique_ptr<std::FILE, decltype(close)> file(platform::open_stream(path_.c_str(), "rb"), close);
   if (file == nullptr) fail(std::string("cannot be read: ") + std::strerror(errno));
-  if (!std::filesystem::is_regular_file(status) || !map(file.get())) read(file.get());
+  if (!map(file.get())) read(file.get());
 }
 
 GRADUS_IMPL mapped_file::mapped_file(mapped_file&& other) noexcept
@@ -41,33 +38,22 @@ GRADUS_IMPL mapped_file& mapped_file::operator=(mapped_file&& other) noexcept {
 }
 
 GRADUS_IMPL mapped_file::~mapped_file() {
-#if __has_include(<sys/mman.h>)
-  if (mapped_ != nullptr) ::munmap(mapped_, size_);
-#endif
+  if (mapped_ != nullptr) platform::unmap(mapped_, size_);
 }
 
 GRADUS_IMPL void mapped_file::release() const {
-#if __has_include(<sys/mman.h>)
-  if (mapped_ != nullptr) ::madvise(mapped_, size_, MADV_DONTNEED);
-#endif
+  if (mapped_ != nullptr) platform::drop_pages(mapped_, size_);
 }
 
 GRADUS_IMPL void mapped_file::fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 
-GRADUS_IMPL bool mapped_file::map([[maybe_unused]] std::FILE* file) {
-#if __has_include(<sys/mman.h>)
-  if (std::fseek(file, 0, SEEK_END) != 0) return false;
-  const long end = std::ftell(file);
-  std::rewind(file);
-  if (end <= 0) return false;
-  void* const at = ::mmap(nullptr, static_cast<std::size_t>(end), PROT_READ, MAP_PRIVATE, ::fileno(file), 0);
-  if (at == MAP_FAILED) return false;
-  mapped_ = at;
-  size_ = static_cast<std::size_t>(end);
+GRADUS_IMPL bool mapped_file::map(std::FILE* file) {
+  platform::file_state found{};
+  if (!platform::state_of(platform::file_of(file), found) || !found.is_regular || found.size == 0) return false;
+  mapped_ = platform::map_to_read(platform::file_of(file), found.size);
+  if (mapped_ == nullptr) return false;
+  size_ = found.size;
   return true;
-#else
-  return false;
-#endif
 }
 
 GRADUS_IMPL void mapped_file::read(std::FILE* file) {

@@ -2,7 +2,6 @@
 // Read-only files, read in parts.
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "../core/platform.hpp"
 #include "mapped_file.hpp"
 
 namespace gradus {
@@ -27,7 +27,7 @@ class random_access_file {
   ~random_access_file();
 
   const std::filesystem::path& path() const { return path_; }
-  std::size_t size() const { return stamp_.size; }
+  std::size_t size() const { return opened_.size; }
 
   /// Reads bytes from `at` on; several threads may do so. Throws gradus::error if the file ends before, cannot be read,
   /// or has changed since it was opened: in size or modification time.
@@ -37,18 +37,13 @@ class random_access_file {
   bool replaced() const;
 
  private:
-  struct stamp {  // identifies a state of the file
-    std::size_t size = 0;
-    std::int64_t seconds = 0, nanoseconds = 0;
-    friend bool operator==(const stamp&, const stamp&) = default;
-  };
   [[noreturn]] void fail(const std::string& what) const;
   bool open();  // false if the file must be read as a whole
   void close();
 
   std::filesystem::path path_;
-  [[maybe_unused]] int file_ = -1;
-  stamp stamp_;
+  int file_ = -1;
+  platform::file_state opened_{};
   std::optional<mapped_file> whole_;
 };
 

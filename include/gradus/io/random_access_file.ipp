@@ -5,12 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "random_access_file.hpp"
 
 namespace gradus {
@@ -18,44 +13,21 @@ namespace gradus {
 GRADUS_IMPL random_access_file::random_access_file(std::filesystem::path path) : path_(std::move(path)) {
   if (open()) return;
   close();
-  stamp_.size = whole_.emplace(path_).size();
+  opened_.size = whole_.emplace(path_).size();
 }
 
 GRADUS_IMPL random_access_file::~random_access_file() { close(); }
 
 GRADUS_IMPL void random_access_file::close() {
-#if defined(__unix__) || defined(__APPLE__)
-  if (file_ >= 0) ::close(std::exchange(file_, -1));
-#endif
+  if (file_ >= 0) platform::close_file(std::exchange(file_, -1));
 }
 
 GRADUS_IMPL void random_access_file::fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
 
-#if defined(__unix__) || defined(__APPLE__)
-namespace detail {
-template <class Stamp>
-Stamp stamp_of(const struct stat& s) {
-#ifdef __APPLE__
-  const auto& modified = s.st_mtimespec;
-#else
-  const auto& modified = s.st_mtim;
-#endif
-  return {static_cast<std::size_t>(s.st_size), modified.tv_sec, modified.tv_nsec};
-}
-}  // namespace detail
-#endif
-
 GRADUS_IMPL bool random_access_file::open() {
-#if defined(__unix__) || defined(__APPLE__)
-  struct stat found {};
-  if (::stat(path_.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
-  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0 || ::fstat(file_, &found) != 0) return false;
-  stamp_ = detail::stamp_of<stamp>(found);
-  return stamp_.size > 0;  // files of /proc report size 0
-#else
-  return false;
-#endif
+  if (!platform::state_of(path_.c_str(), opened_) || !opened_.is_regular) return false;
+  file_ = platform::open_file(path_.c_str(), platform::file_use::read);
+  return file_ >= 0 && platform::state_of(file_, opened_) && opened_.size > 0;  // files of /proc report size 0
 }
 
 GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> to) const {
@@ -65,33 +37,25 @@ GRADUS_IMPL void random_access_file::read(std::size_t at, std::span<std::byte> t
     std::ranges::copy(whole_->bytes().subspan(at, to.size()), to.begin());
     return;
   }
-#if defined(__unix__) || defined(__APPLE__)
   const auto cannot = [&] { fail(std::string("cannot be read: ") + std::strerror(errno)); };
   std::size_t done = 0;
   while (done < to.size()) {
-    const auto got = ::pread(file_, to.data() + done, to.size() - done, static_cast<off_t>(at + done));
+    const std::ptrdiff_t got = platform::read_at(file_, to.data() + done, to.size() - done, at + done);
+    if (got < 0) cannot();
     if (got == 0) break;  // it was shortened, or has fewer bytes than it reports, as files of /sys
-    if (got > 0) done += static_cast<std::size_t>(got);
-    else if (errno != EINTR) cannot();
+    done += static_cast<std::size_t>(got);
   }
   // Compared after the read: a writer updates the time first.
-  struct stat now {};
-  if (::fstat(file_, &now) != 0) cannot();
-  if (detail::stamp_of<stamp>(now) != stamp_)
-    fail("has changed since it was opened; it must not change while it is in use");
+  platform::file_state found{};
+  if (!platform::state_of(file_, found)) cannot();
+  if (found != opened_) fail("has changed since it was opened; it must not change while it is in use");
   if (done < to.size()) fail("ends at byte " + std::to_string(at + done) + ", before the size that it reports");
-#endif
 }
 
 GRADUS_IMPL bool random_access_file::replaced() const {
-#if defined(__unix__) || defined(__APPLE__)
-  struct stat named {
-  }, opened{};
-  if (file_ < 0 || whole_ || ::fstat(file_, &opened) != 0) return false;
-  return ::stat(path_.c_str(), &named) != 0 || named.st_ino != opened.st_ino || named.st_dev != opened.st_dev;
-#else
-  return false;
-#endif
+  platform::file_state named{};
+  if (file_ < 0 || whole_) return false;
+  return !platform::state_of(path_.c_str(), named) || named.number != opened_.number || named.device != opened_.device;
 }
 
 }  // namespace gradus

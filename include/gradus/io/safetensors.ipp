@@ -323,8 +323,7 @@ GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path, st
       throw error("safetensors: '" + p.name + "' has " + std::to_string(written) + " bytes where " +
                   std::to_string(p.bytes) + " are needed");
   }
-  if (checksum != std::string::npos)
-    file.overwrite(static_cast<long>(8 + checksum), detail::hexadecimal(sum.value()).data(), 8);
+  if (checksum != std::string::npos) file.overwrite(8 + checksum, detail::hexadecimal(sum.value()).data(), 8);
   file.commit(before_rename);
 }
 

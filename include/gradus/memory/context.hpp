@@ -1,8 +1,6 @@
 #pragma once
 // A context: a stream, a memory resource, and what belongs to them.
 
-#include <pthread.h>
-
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -10,6 +8,7 @@
 #include "../core/config.hpp"
 #include "../core/device.hpp"
 #include "../core/error.hpp"
+#include "../core/platform.hpp"
 #include "activity.hpp"
 #include "generation_counter.hpp"
 #include "memory_block.hpp"
@@ -125,7 +124,7 @@ class context {
   /// True if the calling thread uses the context: it created it, or was the last to request memory from it.
   constexpr bool is_used_by_caller() const {
     if (std::is_constant_evaluated()) return true;
-    return pthread_equal(__atomic_load_n(&user_, __ATOMIC_RELAXED), pthread_self()) != 0;
+    return platform::is_same(__atomic_load_n(&user_, __ATOMIC_RELAXED), platform::this_thread());
   }
 
   /// Locks other threads out of the context during its lifetime: for objects that threads share, such as the parameters
@@ -147,7 +146,7 @@ class context {
 
    private:
     context* ctx_;
-    pthread_t user_{};
+    platform::thread user_{};
   };
 
   /// activities().current().
@@ -193,14 +192,14 @@ class context {
     b.end(b.end_argument);
   }
   constexpr void set_user() {
-    if (!std::is_constant_evaluated()) __atomic_store_n(&user_, pthread_self(), __ATOMIC_RELAXED);
+    if (!std::is_constant_evaluated()) __atomic_store_n(&user_, platform::this_thread(), __ATOMIC_RELAXED);
   }
 
   stream_type* stream_;
   resource_type* resource_;
   activity_log activities_;
   std::size_t requests_ = 0;
-  pthread_t user_{};
+  platform::thread user_{};
   bool taken_ = false;
   detail::generation_counters generations_;
   detail::block_store<D> blocks_;

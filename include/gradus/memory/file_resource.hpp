@@ -76,7 +76,6 @@ class file_resource final : public memory_resource {
   std::uint64_t submit(const job& what);
   void work() noexcept;
   void run(const job& what);
-  static std::size_t page_bytes();
 
   std::filesystem::path folder_;
   int file_ = -1;

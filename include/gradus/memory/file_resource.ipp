@@ -6,24 +6,16 @@
 #include <string>
 #include <utility>
 
-#if defined(__linux__)
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "file_resource.hpp"
 
 namespace gradus {
 
-#if defined(__linux__)
-
 GRADUS_IMPL file_resource::file_resource(const std::filesystem::path& folder) : folder_(folder) {
-  std::string name = (folder / "gradus-XXXXXX").string();
-  file_ = ::mkostemp(name.data(), O_CLOEXEC);
-  if (file_ < 0)
-    throw error(folder.string() + ": no file for parameters and states can be made here: " + std::strerror(errno));
-  ::unlink(name.c_str());
+  file_ = platform::unnamed_file(folder.c_str());
+  if (file_ >= 0) return;
+  if (errno == ENOTSUP) throw error(folder.string() + ": memory in a file (file_resource) needs Linux");
+  throw error(folder.string() + ": no file for parameters and states can be made here: " + std::strerror(errno));
 }
 
 GRADUS_IMPL file_resource::~file_resource() {
@@ -36,22 +28,22 @@ GRADUS_IMPL file_resource::~file_resource() {
     changed_.notify_all();
     thread_.join();
   }
-  ::close(file_);
+  platform::close_file(file_);
 }
 
 GRADUS_IMPL void* file_resource::do_allocate(const memory_request& request, stream&) {
-  const std::size_t bytes = detail::round_up(request.bytes, page_bytes());
-  if (const int problem = ::posix_fallocate(file_, static_cast<off_t>(end_), static_cast<off_t>(bytes)); problem != 0)
+  const std::size_t bytes = detail::round_up(request.bytes, platform::page_bytes());
+  if (const int problem = platform::reserve_bytes(file_, end_, bytes); problem != 0)
     throw out_of_memory(folder_.string() + ": no room on the disk for " + bytes_text(request.bytes) + " of " +
                             purpose_text(request) + ", beside " + bytes_text(bytes_) +
                             " so far: " + std::strerror(problem),
                         {.asked = request.bytes, .live = bytes_});
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(end_));
-  if (memory == MAP_FAILED) throw shortage("a mapped file in " + folder_.string(), request, {.live = bytes_});
+  void* const memory = platform::map_shared(file_, end_, bytes);
+  if (memory == nullptr) throw shortage("a mapped file in " + folder_.string(), request, {.live = bytes_});
   try {
     blocks_[static_cast<const std::byte*>(memory)] = {bytes, end_};
   } catch (...) {
-    ::munmap(memory, bytes);
+    platform::unmap(memory, bytes);
     throw;
   }
   drop(latest_.begin, latest_.bytes);
@@ -68,56 +60,31 @@ GRADUS_IMPL void file_resource::do_deallocate(void* memory, const memory_request
   if (latest_.begin == memory) latest_ = {};
   blocks_.erase(at);
   bytes_ -= b.bytes;
-  ::munmap(memory, b.bytes);
-  ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(b.offset),
-              static_cast<off_t>(b.bytes));
+  platform::unmap(memory, b.bytes);
+  platform::free_bytes(file_, b.offset, b.bytes);
 }
 
 GRADUS_IMPL void file_resource::drop(const void* begin, std::size_t bytes) const noexcept {
   const range r = pages_of(begin, bytes);
-  if (r.bytes > 0) ::madvise(r.begin, r.bytes, MADV_DONTNEED);
+  if (r.bytes > 0) platform::drop_pages(r.begin, r.bytes);
 }
 
 GRADUS_IMPL void file_resource::write_back(const void* begin, std::size_t bytes) const noexcept {
   const range r = pages_of(begin, bytes);
-  if (r.bytes > 0)
-    ::sync_file_range(file_, static_cast<off_t>(r.offset), static_cast<off_t>(r.bytes), SYNC_FILE_RANGE_WRITE);
+  if (r.bytes > 0) platform::write_back(file_, r.offset, r.bytes);
 }
 
 GRADUS_IMPL void file_resource::run(const job& what) {
-  if (what.begin != nullptr) {
-#if defined(MADV_POPULATE_WRITE)
-    if (::madvise(const_cast<void*>(what.begin), what.bytes, MADV_POPULATE_WRITE) == 0) return;
-#endif
-    ::readahead(file_, static_cast<off_t>(what.offset), what.bytes);
-    return;
-  }
+  if (what.begin != nullptr) return platform::read_ahead(file_, what.offset, const_cast<void*>(what.begin), what.bytes);
   for (std::size_t at = 0; at < what.bytes;) {
-    const ssize_t got =
-        ::pread(file_, static_cast<std::byte*>(what.to) + at, what.bytes - at, static_cast<off_t>(what.offset + at));
+    const std::ptrdiff_t got =
+        platform::read_at(file_, static_cast<std::byte*>(what.to) + at, what.bytes - at, what.offset + at);
     if (got <= 0)
       throw error(folder_.string() +
                   ": parameters cannot be read: " + (got == 0 ? "the file has become shorter" : std::strerror(errno)));
     at += static_cast<std::size_t>(got);
   }
 }
-
-GRADUS_IMPL std::size_t file_resource::page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
-#else
-
-GRADUS_IMPL file_resource::file_resource(const std::filesystem::path& folder) {
-  throw error(folder.string() + ": memory in a file (file_resource) needs Linux");
-}
-GRADUS_IMPL file_resource::~file_resource() = default;
-GRADUS_IMPL void* file_resource::do_allocate(const memory_request&, stream&) { return nullptr; }
-GRADUS_IMPL void file_resource::do_deallocate(void*, const memory_request&, stream&) noexcept {}
-GRADUS_IMPL void file_resource::drop(const void*, std::size_t) const noexcept {}
-GRADUS_IMPL void file_resource::write_back(const void*, std::size_t) const noexcept {}
-GRADUS_IMPL void file_resource::run(const job&) {}
-GRADUS_IMPL std::size_t file_resource::page_bytes() { return 4096; }
-
-#endif
 
 GRADUS_IMPL std::size_t file_resource::bytes() const { return bytes_; }
 
@@ -147,7 +114,7 @@ GRADUS_IMPL file_resource::range file_resource::pages_of(const void* begin, std:
   const auto from = static_cast<std::size_t>(first - at->first);
   const auto& [size, offset] = at->second;
   if (from >= size || bytes > size - from) return {};
-  const std::size_t page = page_bytes(), skipped = from / page * page,
+  const std::size_t page = platform::page_bytes(), skipped = from / page * page,
                     end = std::min(size, detail::round_up(from + bytes, page));
   return {const_cast<std::byte*>(at->first) + skipped, end - skipped, offset + skipped};
 }

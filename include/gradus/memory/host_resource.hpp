@@ -5,10 +5,7 @@
 #include <limits>
 #include <new>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "diagnostics.hpp"
 #include "resource.hpp"
 
@@ -26,9 +23,7 @@ class host_resource final : public memory_resource {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
     void* memory = request.bytes > most ? nullptr : ::operator new(request.bytes, alignment(request), std::nothrow);
     if (memory == nullptr) throw shortage("host memory", request, {});
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (request.bytes >= 2 * huge_page) ::madvise(memory, request.bytes, MADV_HUGEPAGE);  // a hint; failure is harmless
-#endif
+    if (request.bytes >= 2 * huge_page) platform::prefer_huge_pages(memory, request.bytes);
     return memory;
   }
   void do_deallocate(void* memory, const memory_request& request, stream&) noexcept override {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../core/platform.hpp"
 #include "mpi_session.hpp"
 
 namespace gradus::mpi_kit {
@@ -21,9 +22,7 @@ class backoff {
   void operator()() {
     looks_ = std::min(looks_ + 1, 400);
     if (looks_ <= 200) {
-#if defined(__x86_64__) || defined(__i386__)
-      __builtin_ia32_pause();
-#endif
+      platform::relax();
     } else if (looks_ <= 300) {
       std::this_thread::yield();
     } else {

@@ -1,8 +1,6 @@
 #pragma once
 // Ranks of MPI on one machine that exchange bytes through memory that they share.
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include <new>
 #include <vector>
 
+#include "../core/platform.hpp"
 #include "mpi_exchange.hpp"
 
 namespace gradus::mpi_kit {
@@ -46,11 +45,7 @@ class shared_memory final : public exchange {
 
   /// Whether this machine has shared memory for that many ranks. Containers have little unless they are given more, and
   /// a process that uses more than there is ends by SIGBUS.
-  static bool has_room(index_t ranks) {
-    struct statvfs shared;
-    if (statvfs("/dev/shm", &shared) != 0) return true;  // MPI has it elsewhere
-    return shared.f_bavail * shared.f_frsize >= 2 * ranks * sizeof(part);
-  }
+  static bool has_room(index_t ranks) { return platform::free_shared_memory() >= 2 * ranks * sizeof(part); }
 
   std::vector<statement> agree(statement& mine) override {
     // What is overwritten was read: all ranks have made the next statement since.

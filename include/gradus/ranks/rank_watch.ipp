@@ -1,8 +1,4 @@
 #pragma once
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +6,7 @@
 #include <utility>
 
 #include "../core/error.hpp"
+#include "../core/platform.hpp"
 #include "rank_watch.hpp"
 
 namespace gradus {
@@ -19,10 +16,10 @@ GRADUS_IMPL rank_watch::rank_watch(std::filesystem::path folder, index_t rank, i
   std::error_code ignored;  // opening the file says what is wrong
   std::filesystem::create_directories(folder_, ignored);
   const std::filesystem::path path = file_of(rank_);
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  file_ = platform::open_file(path.c_str(), platform::file_use::create);
+  if (file_ >= 0 && platform::lock_file(file_)) return;
   const std::string reason = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe)
-  if (file_ >= 0) ::close(file_);
+  if (file_ >= 0) platform::close_file(file_);
   throw error("rank_watch: cannot create and lock " + path.string() + ": " + reason);
 }
 
@@ -30,7 +27,7 @@ GRADUS_IMPL rank_watch::~rank_watch() {
   std::error_code ignored;
   if (file_ >= 0) {
     std::filesystem::remove(file_of(rank_), ignored);
-    ::close(file_);
+    platform::close_file(file_);
   }
   for (index_t rank = 0; rank < size_; ++rank)
     if (std::filesystem::exists(file_of(rank), ignored) && end_of(rank).empty()) return;
@@ -39,8 +36,9 @@ GRADUS_IMPL rank_watch::~rank_watch() {
 
 GRADUS_IMPL void rank_watch::end(std::string_view why) noexcept {
   if (file_ < 0) return;
-  static_cast<void>(::write(file_, why.data(), why.size()) < 0);  // without it the others know that it has ended
-  ::close(std::exchange(file_, -1));                              // unlocks
+  static_cast<void>(platform::write_bytes(file_, why.data(), why.size()) <
+                    0);                            // without it the others know that it has ended
+  platform::close_file(std::exchange(file_, -1));  // unlocks
 }
 
 GRADUS_IMPL std::string rank_watch::failure() const {
@@ -53,15 +51,15 @@ GRADUS_IMPL std::string rank_watch::failure() const {
 
 GRADUS_IMPL std::string rank_watch::end_of(index_t rank) const {
   const std::filesystem::path path = file_of(rank);
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = platform::open_file(path.c_str(), platform::file_use::read);
   if (file < 0) return {};
   std::string why;
-  if (::flock(file, LOCK_SH | LOCK_NB) == 0) {
+  if (platform::lock_file(file, true)) {
     std::array<char, 1000> text{};
-    const auto n = ::read(file, text.data(), text.size());
+    const std::ptrdiff_t n = platform::read_at(file, text.data(), text.size(), 0);
     why = n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : "without a word: it was killed, or crashed";
   }
-  ::close(file);
+  platform::close_file(file);
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? why : std::string();  // else it has just done its work
 }

@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "../core/platform.hpp"
 #include "../cpu/processors.hpp"
 #include "describe.hpp"
 #include "thread_communicator.hpp"
@@ -63,9 +64,7 @@ GRADUS_IMPL void thread_group::wait_for_all(bool may_fail) {
     if ((phase & ~failed) != before) return;
     check(phase);
     if (looks >= patience) phase_.wait(phase, std::memory_order_acquire);
-#if defined(__x86_64__) || defined(__i386__)
-    else __builtin_ia32_pause();
-#endif
+    else platform::relax();
   }
 }
 

@@ -3,32 +3,19 @@
 #include <cmath>
 #include <cstdlib>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <sys/ioctl.h>
-#include <unistd.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "../core/printable.hpp"
 #include "progress.hpp"
 
 namespace gradus {
 
-GRADUS_IMPL bool output_is_a_terminal() {
-#if defined(__unix__) || defined(__APPLE__)
-  return isatty(STDOUT_FILENO) == 1;
-#else
-  return false;
-#endif
-}
+GRADUS_IMPL bool output_is_a_terminal() { return platform::is_terminal(1); }
 
 GRADUS_IMPL std::size_t output_columns() {
   if (const char* const told = std::getenv("COLUMNS"))
     if (const long columns = std::strtol(told, nullptr, 10); columns >= 20 && columns < 10000)
       return static_cast<std::size_t>(columns);
-#if defined(__unix__) || defined(__APPLE__)
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-#endif
+  if (const std::size_t columns = platform::terminal_columns(); columns > 0) return columns;
   return 80;
 }
 

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "../io/atomic_file.hpp"
+#include "../core/platform.hpp"
 #include "run_log.hpp"
 
 namespace gradus {
@@ -49,7 +49,8 @@ GRADUS_IMPL run_log::run_log(const std::filesystem::path& path) : path_(path.str
 
 GRADUS_IMPL void run_log::open() {
   errno = 0;
-  std::FILE* const file = detail::open_to_append(path_);
+  const int opened = platform::open_file(std::filesystem::path(path_).c_str(), platform::file_use::append);
+  std::FILE* const file = opened < 0 ? nullptr : platform::stream_of(opened, "a+b");
   if (file == nullptr) fail();
   file_.reset(file);
   std::setvbuf(file, nullptr, _IONBF, 0);  // a line that cannot be written must not come with a later one

@@ -44,7 +44,7 @@ class tensorboard_writer {
 
   std::string path_;
   std::unique_ptr<std::FILE, closer> file_;
-  long end_ = 0;
+  std::int64_t end_ = 0;
 };
 
 }  // namespace gradus

@@ -1,12 +1,14 @@
 #pragma once
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <span>
 
+#include "../core/platform.hpp"
 #include "../io/crc32c.hpp"
 #include "tensorboard.hpp"
 
@@ -52,7 +54,7 @@ GRADUS_IMPL tensorboard_writer::tensorboard_writer(const std::filesystem::path& 
   path_ = name;
   for (int again = 2; file_ == nullptr; ++again) {
     errno = 0;
-    file_.reset(std::fopen(path_.c_str(), "wbx"));
+    file_.reset(platform::open_stream(std::filesystem::path(path_).c_str(), "wbx"));
     if (file_ == nullptr && errno != EEXIST) fail();
     if (file_ == nullptr) path_ = name + "." + std::to_string(again);
   }
@@ -81,11 +83,10 @@ GRADUS_IMPL void tensorboard_writer::scalars(long long step, std::initializer_li
 }
 
 GRADUS_IMPL std::string tensorboard_writer::begin_event(long long step) {
-  timespec now{};
-  std::timespec_get(&now, TIME_UTC);
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   std::string event;
   detail::add_varint(event, 1 << 3 | 1);  // wall_time
-  detail::add_fixed(event, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
+  detail::add_fixed(event, now.count());
   detail::add_varint(event, 2 << 3 | 0);  // step
   detail::add_varint(event, static_cast<std::uint64_t>(step));
   return event;
@@ -95,10 +96,9 @@ GRADUS_IMPL std::string tensorboard_writer::begin_event(long long step) {
 GRADUS_IMPL void tensorboard_writer::write(const std::string& event) {
   const std::string record = detail::tfrecord(event);
   errno = 0;
-  if (std::fseek(file_.get(), end_, SEEK_SET) != 0 ||
-      std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size())
+  if (!platform::seek(file_.get(), end_) || std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size())
     fail();
-  end_ += static_cast<long>(record.size());
+  end_ += static_cast<std::int64_t>(record.size());
 }
 
 GRADUS_IMPL void tensorboard_writer::fail() const {

@@ -28,7 +28,10 @@ class interrupts {
   static_assert(std::atomic<long long>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
 
   static constexpr std::array watched = {
-      SIGINT,  SIGTERM,
+      SIGINT,   SIGTERM,
+#ifdef SIGBREAK  // Windows: Ctrl-Break, and a closed console
+      SIGBREAK,
+#endif
 #ifdef SIGHUP
       SIGHUP,
 #endif
@@ -36,7 +39,7 @@ class interrupts {
       SIGPIPE,
 #endif
 #ifdef SIGUSR1
-      SIGUSR1, SIGUSR2,
+      SIGUSR1,  SIGUSR2,
 #endif
 #ifdef SIGXCPU
       SIGXCPU,

@@ -10,13 +10,8 @@
 #include <sstream>
 #include <string>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-#endif
-
 #include "../core/error.hpp"
+#include "../core/platform.hpp"
 #include "../core/printable.hpp"
 
 namespace gradus {
@@ -37,15 +32,6 @@ void check_flag(bool fine, const std::string& name, const std::string& what, con
 
 namespace detail {
 
-// A program may be started without standard streams (>&-). Opens /dev/null in their place, unwritable, so that no file
-// which is opened later gets what is meant for the screen.
-inline void reserve_standard_streams() {
-#if defined(__unix__) || defined(__APPLE__)
-  for (int stream = 0; stream <= 2; ++stream)
-    if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY) < 0) return;
-#endif
-}
-
 // Makes a limit on the size of files (ulimit -f) an error of the write, like a full disk, instead of a signal.
 inline void ignore_file_limits() {
 #ifdef SIGXFSZ
@@ -55,13 +41,10 @@ inline void ignore_file_limits() {
 
 // A smaller stack would end the program by a signal.
 inline void check_stack_limit() {
-#if defined(__unix__) || defined(__APPLE__)
-  constexpr rlim_t least = 256 * 1024;
-  struct rlimit limit {};
-  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least)
-    throw error("the stack is limited to " + std::to_string(limit.rlim_cur / 1024) + " KiB, and " +
+  constexpr std::size_t least = 256 * 1024;
+  if (const std::size_t limit = platform::stack_limit(); limit < least)
+    throw error("the stack is limited to " + std::to_string(limit / 1024) + " KiB, and " +
                 std::to_string(least / 1024) + " are needed; raise the limit: ulimit -s 8192");
-#endif
 }
 
 }  // namespace detail
@@ -73,7 +56,7 @@ inline int run_program(const char* name, const std::function<int()>& work, const
   int status = 1;
   std::string problem;
   const std::string advice = out_of_memory_advice == nullptr ? "" : std::string("; ") + out_of_memory_advice;
-  detail::reserve_standard_streams();
+  platform::reserve_standard_streams();
   detail::ignore_file_limits();
   try {
     detail::check_stack_limit();

@@ -42,7 +42,7 @@ class run_lock {
   bool holds(const std::filesystem::path& folder) const;
 
  private:
-  [[maybe_unused]] int file_ = -1;
+  int file_ = -1;
 };
 
 }  // namespace gradus

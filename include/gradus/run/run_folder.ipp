@@ -3,13 +3,7 @@
 #include <ctime>
 #include <system_error>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#endif
-
+#include "../core/platform.hpp"
 #include "run_folder.hpp"
 
 namespace gradus {
@@ -61,31 +55,20 @@ GRADUS_IMPL void move_damaged_checkpoint(const std::filesystem::path& folder, st
   if (!problem) std::filesystem::rename(checkpoint_path(folder, age), checkpoint_path(folder), problem);
 }
 
-GRADUS_IMPL run_lock::run_lock([[maybe_unused]] const std::filesystem::path& folder) {
-#if defined(__unix__) || defined(__APPLE__)
+GRADUS_IMPL run_lock::run_lock(const std::filesystem::path& folder) {
   if (folder.empty()) return;
-  file_ = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  ::close(file_);
-  throw error(folder.string() + ": this run is in progress in another process; stop that one first");
-#endif
+  errno = 0;
+  file_ = platform::lock_folder(folder.c_str());
+  if (file_ < 0 && errno == EWOULDBLOCK)
+    throw error(folder.string() + ": this run is in progress in another process; stop that one first");
 }
 
 GRADUS_IMPL run_lock::~run_lock() {
-#if defined(__unix__) || defined(__APPLE__)
-  if (file_ >= 0) ::close(file_);
-#endif
+  if (file_ >= 0) platform::close_file(file_);
 }
 
-GRADUS_IMPL bool run_lock::holds([[maybe_unused]] const std::filesystem::path& folder) const {
-#if defined(__unix__) || defined(__APPLE__)
-  struct stat locked {
-  }, named{};
-  if (file_ < 0 || ::fstat(file_, &locked) != 0) return true;
-  return ::stat(folder.c_str(), &named) == 0 && named.st_ino == locked.st_ino && named.st_dev == locked.st_dev;
-#else
-  return true;
-#endif
+GRADUS_IMPL bool run_lock::holds(const std::filesystem::path& folder) const {
+  return file_ < 0 || platform::holds_folder(file_, folder.c_str());
 }
 
 }  // namespace gradus

@@ -65,7 +65,7 @@ TEST_CASE("so are the limits of the first version of control groups") {
 TEST_CASE("processes that share a machine divide what it has and their container allows, at least one each") {
   const int one = kit::processors_of_each(1), all = kit::usable_processors();
   CHECK(one >= 1);
-  CHECK(one <= kit::processors_to_run_on());
+  CHECK(one <= gradus::platform::processors_to_run_on());
   CHECK(kit::processors_of_each(1 << 20) == 1);
   CHECK(kit::processors_of_each(2) <= std::max(1, one));
   if (kit::processors_of_cgroups() > 0)
@@ -75,9 +75,9 @@ TEST_CASE("processes that share a machine divide what it has and their container
 
 TEST_CASE("a process may use the processors that it is bound to, and its container's share of them") {
   CHECK(kit::usable_processors() >= 1);
-  CHECK(kit::usable_processors() <= kit::processors_to_run_on());
+  CHECK(kit::usable_processors() <= gradus::platform::processors_to_run_on());
 #if defined(__linux__)
   cpu_set_t few;
-  if (sched_getaffinity(0, sizeof few, &few) == 0) CHECK(kit::processors_to_run_on() == CPU_COUNT(&few));
+  if (sched_getaffinity(0, sizeof few, &few) == 0) CHECK(gradus::platform::processors_to_run_on() == CPU_COUNT(&few));
 #endif
 }

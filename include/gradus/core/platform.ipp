@@ -1,0 +1,6 @@
+#pragma once
+#if defined(_WIN32)
+#include "platform_windows.ipp"
+#else
+#include "platform_posix.ipp"
+#endif
