@@ -3,6 +3,19 @@
 
 find_package(Threads REQUIRED)
 
+# To a compiler for Windows, /usr/include is another system's: the libraries that are headers alone get a folder of
+# their own.
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CROSSCOMPILING AND WIN32)
+  foreach(library doctest nlohmann CLI)
+    find_path(gradus_${library} ${library} NO_CMAKE_FIND_ROOT_PATH NO_CACHE)
+    if(gradus_${library})
+      file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/headers/include")
+      file(CREATE_LINK "${gradus_${library}}/${library}" "${PROJECT_BINARY_DIR}/headers/include/${library}" SYMBOLIC)
+    endif()
+  endforeach()
+  list(APPEND CMAKE_FIND_ROOT_PATH "${PROJECT_BINARY_DIR}/headers")
+endif()
+
 set(GRADUS_HAS_CUDA OFF)
 if(NOT GRADUS_CUDA STREQUAL "OFF")
   include(GradusCuda)

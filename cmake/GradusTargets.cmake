@@ -24,6 +24,10 @@ if(GRADUS_NATIVE)
   endif()
 endif()
 
+if(MINGW)  # more sections than an object has by default
+  target_compile_options(gradus_dev INTERFACE -Wa,-mbig-obj)
+endif()
+
 # A program with the property GRADUS_PROCESSOR is compiled for that value of -march, whatever this machine has.
 set(gradus_processor "$<TARGET_PROPERTY:GRADUS_PROCESSOR>")
 target_compile_options(gradus_dev INTERFACE
@@ -72,9 +76,13 @@ function(gradus_command variable target)
     separate_arguments(launcher UNIX_COMMAND "${GRADUS_CUDA_LAUNCHER}")
     list(PREPEND command ${launcher})
   elseif(CMAKE_CROSSCOMPILING_EMULATOR)
-    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR "' '" emulator)
-    file(GENERATE OUTPUT "${command}.run" CONTENT "#!/bin/sh\nexec '${emulator}' '${command}' \"$@\"\n"
-         FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    get_target_property(has_script ${target} GRADUS_HAS_SCRIPT)
+    if(NOT has_script)
+      list(JOIN CMAKE_CROSSCOMPILING_EMULATOR "' '" emulator)
+      file(GENERATE OUTPUT "${command}.run" CONTENT "#!/bin/sh\nexec '${emulator}' '${command}' \"$@\"\n"
+           FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+      set_target_properties(${target} PROPERTIES GRADUS_HAS_SCRIPT ON)
+    endif()
     string(APPEND command ".run")
   endif()
   set(${variable} "${command}" PARENT_SCOPE)
