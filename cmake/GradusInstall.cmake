@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(gradus_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gradus")
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" 
-        FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp" PATTERN "compiled*.cpp" PATTERN "compiled.cu"
+        FILES_MATCHING PATTERN "*.hpp" PATTERN "c_api.h" PATTERN "*.ipp" PATTERN "compiled*.cpp" PATTERN "compiled.cu"
         PATTERN "cudnn*.cpp")
 install(TARGETS gradus EXPORT gradus_targets)
 install(EXPORT gradus_targets NAMESPACE gradus:: DESTINATION "${gradus_package_dir}")

@@ -65,6 +65,7 @@
 #include "data/dataset.ipp"
 #include "data/text_examples.ipp"
 #include "data/token_examples.ipp"
+#include "interop/c_api.ipp"
 #include "io/safetensors.ipp"
 #include "io/sharded_safetensors.ipp"
 #include "run/checkpoint.ipp"

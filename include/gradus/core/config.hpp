@@ -1,6 +1,6 @@
 #pragma once
-// All macros of the library but GRADUS_REQUIRE. None changes the body of a class or inline function, so .cpp and .cu
-// files share headers.
+// All macros of the library but GRADUS_REQUIRE and those of interop/c_api. None changes the body of a class or inline
+// function, so .cpp and .cu files share headers.
 
 #if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
 #error "gradus needs C++20: compile with -std=c++20"

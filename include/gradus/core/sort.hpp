@@ -11,8 +11,8 @@ namespace gradus::detail {
 
 /// std::stable_sort without its temporary buffer, for which libstdc++ 12 calls a deprecated function: clang warns.
 template <class T, class Before>
-void sort_stably(std::vector<T>& values, const Before& before) {
-  std::vector<std::size_t> order(values.size());
+constexpr void sort_stably(std::vector<T>& values, const Before& before) {
+  std::vector<std::size_t> order(values.size(), 0);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (before(values[a], values[b])) return true;

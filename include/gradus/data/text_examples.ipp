@@ -135,7 +135,7 @@ class example_file {
       if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
       check(line);
       strict_json_builder builder;
-      if (!nlohmann::json::sax_parse(line, &builder))
+      if (!builder.parse(line))
         throw error(where() + ": " + builder.problem +
                     (end == std::string_view::npos ? "; the file ends in this line: it may have been cut short" : ""));
       sink(example_reader(where()).read(builder.result));

@@ -159,7 +159,7 @@ struct safetensors_file::json_reader {
   void read(const std::string& header) {
     // The format forbids duplicate names.
     detail::strict_json_builder builder;
-    const bool parsed_all = nlohmann::json::sax_parse(header, &builder);
+    const bool parsed_all = builder.parse(header);
     if (!builder.twice.empty()) file.fail(quoted(builder.twice) + " occurs twice");
     // A writer pads with spaces at the end only.
     const nlohmann::json& parsed = builder.result;
@@ -288,14 +288,15 @@ GRADUS_IMPL void safetensors_writer::write_shards(const std::filesystem::path& f
 GRADUS_IMPL void safetensors_writer::write(const std::filesystem::path& path, std::span<const part> parts,
                                            const std::function<void()>& before_rename) const {
   std::string text = "{";
-  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
-    text.append(text.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":").append(value.dump());
+  const auto add = [&](const std::string& name, const std::string& value) {
+    text.append(text.size() > 1 ? "," : "").append(nlohmann::json(name).dump()).append(":").append(value);
   };
-  if (!metadata_.empty()) add("__metadata__", metadata_);
+  if (!metadata_.empty()) add("__metadata__", nlohmann::json(metadata_).dump());
   std::size_t at = 0;
   for (const part& p : parts) {
-    add(p.name, {{"dtype", p.dtype}, {"shape", p.shape}, {"data_offsets", {at, at + p.bytes}}});
-    at += p.bytes;
+    const std::size_t begin = std::exchange(at, at + p.bytes);
+    add(p.name, "{\"dtype\":\"" + p.dtype + "\",\"shape\":" + nlohmann::json(p.shape).dump() + ",\"data_offsets\":[" +
+                    std::to_string(begin) + "," + std::to_string(at) + "]}");
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -29,7 +29,7 @@ constexpr std::size_t aligned_size(const step_trace& trace, std::size_t block) {
 }
 
 // Peak of live bytes, in aligned sizes.
-inline std::size_t largest_live_sum(const step_trace& trace) {
+constexpr std::size_t largest_live_sum(const step_trace& trace) {
   std::size_t live = 0, peak = 0;
   for (const memory_event& e : trace.events) {
     const std::size_t bytes = aligned_size(trace, e.block);
@@ -41,7 +41,7 @@ inline std::size_t largest_live_sum(const step_trace& trace) {
 
 // The moment of each event: the number of runs of frees before it. Two blocks overlap if their moments do. Moments are
 // fewer than events, which halves the time of packing.
-inline std::vector<std::size_t> moments_of(const step_trace& trace) {
+constexpr std::vector<std::size_t> moments_of(const step_trace& trace) {
   std::vector<std::size_t> moments(trace.events.size() + 1, 0);
   for (std::size_t e = 0; e < trace.events.size(); ++e) {
     const bool last_end = !trace.events[e].begins && (e + 1 == trace.events.size() || trace.events[e + 1].begins);
@@ -59,30 +59,30 @@ class block_packer {
  public:
   using order = std::vector<std::size_t>;
 
-  explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
+  constexpr explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
 
   struct item {
     std::size_t bytes, from, until, block, first_moment, end_moment;
-    std::size_t life() const { return until - from; }
-    double area() const { return static_cast<double>(bytes) * static_cast<double>(life()); }
+    constexpr std::size_t life() const { return until - from; }
+    constexpr double area() const { return static_cast<double>(bytes) * static_cast<double>(life()); }
   };
 
   /// All blocks in the order of their requests: optimal for a stack.
-  order by_request() const {
-    order result(items_.size());
+  constexpr order by_request() const {
+    order result(items_.size(), 0);
     std::iota(result.begin(), result.end(), std::size_t{0});
     return result;
   }
   /// All blocks, sorted: item a comes first if `before(a, b)`.
   template <class Before>
-  order sorted(const Before& before) const {
+  constexpr order sorted(const Before& before) const {
     order result = by_request();
     sort_stably(result, [&](std::size_t a, std::size_t b) { return before(items_[a], items_[b]); });
     return result;
   }
 
   /// Packs in this order, and keeps the smallest placement so far.
-  void pack(const order& blocks) {
+  constexpr void pack(const order& blocks) {
     occupied_.clear();
     top_ = 0;
     for (const std::size_t i : blocks) {
@@ -100,7 +100,7 @@ class block_packer {
 
   /// Starts from the best order and repeatedly moves the blocks that reach the top to the front, until the placement is
   /// optimal or takes at most `enough` bytes, or `effort` blocks are packed.
-  void improve(std::size_t enough, std::size_t effort) {
+  constexpr void improve(std::size_t enough, std::size_t effort) {
     order blocks = best_order_;
     offsets_ = best_offsets_;
     top_ = best_;
@@ -112,16 +112,16 @@ class block_packer {
     }
   }
 
-  std::size_t bytes() const { return best_; }       ///< of the smallest placement so far
-  bool optimal() const { return best_ <= bound_; }  ///< no placement can be smaller
+  constexpr std::size_t bytes() const { return best_; }       ///< of the smallest placement so far
+  constexpr bool optimal() const { return best_ <= bound_; }  ///< no placement can be smaller
 
-  void write(placement& result) const {
+  constexpr void write(placement& result) const {
     for (std::size_t i = 0; i < items_.size(); ++i) result.offsets[items_[i].block] = best_offsets_[i];
     result.bytes = best_;
   }
 
  private:
-  block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
+  constexpr block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
       : bound_(largest_live_sum(trace)), occupied_(moments.back() + 1) {
     for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
       const block_life& b = trace.blocks[i];
@@ -129,7 +129,7 @@ class block_packer {
       const std::size_t end_moment = moments[std::min(b.until, trace.events.size())] + 1;
       items_.push_back({aligned_size(trace, i), b.from, b.until, i, moments[b.from], end_moment});
     }
-    offsets_.resize(items_.size());
+    offsets_.resize(items_.size(), 0);
   }
 
   std::vector<item> items_;
@@ -148,9 +148,10 @@ class block_packer {
 /// and improves the best one; training steps end at their peak of live bytes, or close to it. The same trace always
 /// gets the same placement. The search stops at a placement of at most `enough` bytes; with less `effort` it may find a
 /// larger one.
-inline placement place(const step_trace& trace, std::size_t enough = 0, std::size_t effort = detail::placement_effort) {
+constexpr placement place(const step_trace& trace, std::size_t enough = 0,
+                          std::size_t effort = detail::placement_effort) {
   placement result;
-  result.offsets.resize(trace.blocks.size());
+  result.offsets.resize(trace.blocks.size(), 0);
   detail::block_packer packer(trace);
   using item = detail::block_packer::item;
   const auto attempt = [&](const auto& before) {
@@ -168,11 +169,11 @@ inline placement place(const step_trace& trace, std::size_t enough = 0, std::siz
 
 /// The memory plan of a step whose blocks lie at `where`. Throws error if a block outlives the step: only a steady
 /// step, which ends with the blocks that it began with, has a plan.
-inline memory_plan make_plan(const step_trace& trace, const placement& where) {
+constexpr memory_plan make_plan(const step_trace& trace, const placement& where) {
   memory_plan plan;
   plan.bytes = where.bytes;
   plan.alignment = trace.alignment;
-  std::vector<std::size_t> number(trace.blocks.size());
+  std::vector<std::size_t> number(trace.blocks.size(), 0);
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
     const block_life& b = trace.blocks[i];
     if (b.bytes == 0) continue;
@@ -188,6 +189,6 @@ inline memory_plan make_plan(const step_trace& trace, const placement& where) {
   return plan;
 }
 /// The memory plan of a step whose blocks place() places.
-inline memory_plan make_plan(const step_trace& trace) { return make_plan(trace, place(trace)); }
+constexpr memory_plan make_plan(const step_trace& trace) { return make_plan(trace, place(trace)); }
 
 }  // namespace gradus
