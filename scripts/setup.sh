@@ -28,6 +28,7 @@ gradus_needs() {
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
       echo "libeigen3-dev|Eigen|gradus_has_header eigen3/Eigen/Core"
+      echo "pkgconf|pkg-config|command -v pkg-config"
       echo "clang|clang++, to check its messages too|command -v clang++"
       gradus_needs docs ;;
     clang)
