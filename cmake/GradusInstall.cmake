@@ -38,6 +38,7 @@ install(FILES
 # gradus_pkg_config(<name> <lines>...): the file <name>.pc. Its paths are relative to its own folder.
 function(gradus_pkg_config name description)
   file(RELATIVE_PATH up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  string(REGEX REPLACE "/$" "" up "${up}")
   list(JOIN ARGN "\n" lines)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${name}.pc" CONTENT
 "prefix=\${pcfiledir}/${up}

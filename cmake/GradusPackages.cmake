@@ -1,8 +1,10 @@
-# Debian packages, by `cpack`: libgradus-dev, the library's package and the command `gradus`, with the sources from which
-# it compiles trainers. Configure with -DCMAKE_INSTALL_PREFIX=/usr and without GRADUS_NATIVE (scripts/release.sh does).
+# Debian packages, by `cpack`: libgradus-dev, the library's package and the command `gradus`, with the sources from
+# which it compiles trainers. Configure with -DCMAKE_INSTALL_PREFIX=/usr and without GRADUS_NATIVE (scripts/release.sh
+# does).
 
 if(NOT TARGET gradus_command)
-  message(FATAL_ERROR "GRADUS_PACKAGES=ON needs GRADUS_BUILD_EXAMPLES=ON, CLI11 and nlohmann json: a package has the command")
+  message(FATAL_ERROR
+    "GRADUS_PACKAGES=ON: a package has the command, which needs GRADUS_BUILD_EXAMPLES=ON, CLI11 and nlohmann json")
 endif()
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-# gradus::shared: what gradus::compiled has, as a shared library for programs without flags for a processor. Its functions
-# are compiled once, for any processor, and its kernels for several, each in a library of its own, of which the dynamic
-# linker takes the best: it looks into glibc-hwcaps/<processor> beside the library first.
+# gradus::shared: what gradus::compiled has, as a shared library for programs without flags for a processor. Its
+# functions are compiled once, for any processor, and its kernels for several, each in a library of its own, of which
+# the dynamic linker takes the best: it looks into glibc-hwcaps/<processor> beside the library first.
 
 set(gradus_soversion 1)  # one more with each release that programs of the last one cannot use
 set(gradus_processors "")
@@ -14,6 +14,7 @@ gradus_kernel_sources(kernels)
 
 # gradus_add_shared(<target> <folder>): the library of the functions and of kernels, in a folder of the build.
 function(gradus_add_shared target folder)
+  set(visible "${PROJECT_SOURCE_DIR}/cmake/gradus.map")
   add_library(${target} SHARED ${kernels})
   target_link_libraries(${target} PUBLIC gradus PRIVATE $<BUILD_INTERFACE:gradus_functions>)
   target_compile_definitions(${target} PUBLIC GRADUS_COMPILED=1 GRADUS_KERNELS_OF_base=1 PRIVATE GRADUS_BUILD=base)
@@ -21,10 +22,10 @@ function(gradus_add_shared target folder)
   # compiled for another processor.
   target_compile_options(${target} PRIVATE -fvisibility=hidden)
   target_link_options(${target} PRIVATE
-    LINKER:-Bsymbolic-functions LINKER:-z,defs "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/gradus.map")
+    LINKER:-Bsymbolic-functions LINKER:-z,defs "LINKER:--version-script=${visible}")
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME gradus VERSION ${PROJECT_VERSION} SOVERSION ${gradus_soversion} EXPORT_NAME shared
-    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared/${folder}" LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gradus.map")
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared/${folder}" LINK_DEPENDS "${visible}")
 endfunction()
 
 gradus_add_shared(gradus_shared .)

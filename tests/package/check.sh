@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh WAY SOURCE BUILD WORK CMAKE COMPILER GENERATOR: builds and runs tests/package/WAY, a project that uses gradus
-# by find_package (from a fresh install of BUILD), add_subdirectory or fetch_content; or, as pkg_config, one program with
-# the flags that pkg-config says of such an install.
+# by find_package (from a fresh install of BUILD), add_subdirectory or fetch_content; or, as pkg_config, one program
+# with the flags that pkg-config says of such an install.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ $# -eq 7 && ($1 == pkg_config || -d $here/$1) ]] || {

@@ -15,8 +15,8 @@ rm -rf "$CONAN_HOME"
 "$work/venv/bin/conan" profile detect >"$work/profile.log" 2>&1
 for compiled in False True; do
   "$work/venv/bin/conan" create "$root/cmake/conan" -s compiler.cppstd=20 -o "gradus/*:compiled=$compiled" \
-    --test-folder "$root/cmake/conan/test_package" >"$work/create-$compiled.log" 2>&1 ||
+    -c "tools.cmake.cmake_layout:test_folder=$work/consumer" -c tools.cmake.cmaketoolchain:user_presets= \
+    >"$work/create-$compiled.log" 2>&1 ||
     { tail -n 20 "$work/create-$compiled.log" >&2; echo "conan.sh: compiled=$compiled failed" >&2; exit 1; }
   echo "conan: compiled=$compiled: $(grep '^gradus ' "$work/create-$compiled.log")"
 done
-rm -rf "$root/cmake/conan/test_package/build" "$root/cmake/conan/test_package/CMakeUserPresets.json"
