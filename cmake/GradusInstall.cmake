@@ -14,7 +14,7 @@ install(TARGETS gradus EXPORT gradus_targets)
 if(GRADUS_SHARED)
   install(TARGETS gradus_shared EXPORT gradus_targets
           LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT dev)
-  foreach(processor IN LISTS gradus_processors)
+  foreach(processor IN LISTS GRADUS_PROCESSORS)
     install(TARGETS gradus_shared_${processor}
             LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${processor}" COMPONENT library NAMELINK_SKIP)
   endforeach()

@@ -3,10 +3,11 @@
 # the dynamic linker takes the best: it looks into glibc-hwcaps/<processor> beside the library first.
 
 set(gradus_soversion 1)  # one more with each release that programs of the last one cannot use
-set(gradus_processors "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  set(gradus_processors x86-64-v2 x86-64-v3 x86-64-v4)
+  set(processors x86-64-v2 x86-64-v3 x86-64-v4)
 endif()
+set(GRADUS_PROCESSORS "${processors}" CACHE STRING
+  "Values of -march that the shared library has kernels for, besides those for any processor")
 
 add_library(gradus_functions OBJECT EXCLUDE_FROM_ALL)
 gradus_add_functions(gradus_functions)
@@ -31,7 +32,7 @@ endfunction()
 gradus_add_shared(gradus_shared .)
 add_library(gradus::shared ALIAS gradus_shared)
 add_custom_target(gradus_shared_all DEPENDS gradus_shared)
-foreach(processor IN LISTS gradus_processors)
+foreach(processor IN LISTS GRADUS_PROCESSORS)
   gradus_add_shared(gradus_shared_${processor} glibc-hwcaps/${processor})
   target_compile_options(gradus_shared_${processor} PRIVATE -march=${processor})
   add_dependencies(gradus_shared_all gradus_shared_${processor})

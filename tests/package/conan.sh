@@ -16,6 +16,7 @@ rm -rf "$CONAN_HOME"
 for compiled in False True; do
   "$work/venv/bin/conan" create "$root/cmake/conan" -s compiler.cppstd=20 -o "gradus/*:compiled=$compiled" \
     -c "tools.cmake.cmake_layout:test_folder=$work/consumer" -c tools.cmake.cmaketoolchain:user_presets= \
+    -c "tools.cmake.cmaketoolchain:extra_variables={'GRADUS_PROCESSORS': 'x86-64-v3'}" \
     >"$work/create-$compiled.log" 2>&1 ||
     { tail -n 20 "$work/create-$compiled.log" >&2; echo "conan.sh: compiled=$compiled failed" >&2; exit 1; }
   echo "conan: compiled=$compiled: $(grep '^gradus ' "$work/create-$compiled.log")"

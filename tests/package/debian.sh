@@ -89,14 +89,15 @@ for folder in "${folders[@]}"; do
   diff <(names "${folders[0]}") <(names "$folder") >/dev/null || fail "$folder exports other names"
 done
 mapfile -t levels < <("$linker" --help | sed -n 's/^  *\(x86-64-v[0-9]\) (supported.*/\1/p')
+library_of() { LD_TRACE_LOADED_OBJECTS=1 "$@" ./mlp | awk '/libgradus/ { print $3 }'; }
 for level in "${levels[@]}" ""; do
-  best=$(LD_TRACE_LOADED_OBJECTS=1 "$linker" --glibc-hwcaps-mask "${level:-none}" ./mlp | awk '/libgradus/ { print $3 }')
+  best=$(library_of "$linker" --glibc-hwcaps-mask "${level:-none}")
   [[ $best == */${level:+glibc-hwcaps/$level/}libgradus.so.1 && (-n $level || $best != *hwcaps*) ]] ||
     fail "for the processor '$level' the dynamic linker takes $best"
   "$linker" --glibc-hwcaps-mask "${level:-none}" ./mlp >mlp.txt
   say "$best: $(cat mlp.txt)"
 done
-say "without a mask: $(ldd ./mlp | awk '/libgradus/ { print $3 }')"
+say "this processor takes $(library_of "$linker")"
 
 install ./gradus_*.deb
 say "installed" ./gradus_*.deb
