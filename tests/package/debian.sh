@@ -92,7 +92,7 @@ mapfile -t levels < <("$linker" --help | sed -n 's/^  *\(x86-64-v[0-9]\) (suppor
 library_of() { LD_TRACE_LOADED_OBJECTS=1 "$@" ./mlp | awk '/libgradus/ { print $3 }'; }
 for level in "${levels[@]}" ""; do
   best=$(library_of "$linker" --glibc-hwcaps-mask "${level:-none}")
-  [[ $best == */${level:+glibc-hwcaps/$level/}libgradus.so.1 && (-n $level || $best != *hwcaps*) ]] ||
+  [[ $best == */${level:+glibc-hwcaps/$level/}libgradus.so.* && (-n $level || $best != *hwcaps*) ]] ||
     fail "for the processor '$level' the dynamic linker takes $best"
   "$linker" --glibc-hwcaps-mask "${level:-none}" ./mlp >mlp.txt
   say "$best: $(cat mlp.txt)"
