@@ -17,32 +17,34 @@ function(gradus_use_pcre2 target)
   endif()
 endfunction()
 
-if(NOT TARGET gradus_compiled)
-  # A source for each part of compiled_kernels.hpp, so that all cores compile them.
-  set(gradus_kernel_sources "")
+# gradus_kernel_sources(<variable>): a source for each part of compiled_kernels.hpp, so that all cores compile them.
+function(gradus_kernel_sources variable)
   foreach(part RANGE 1 4)
     set(source "${CMAKE_CURRENT_BINARY_DIR}/gradus_kernels_${part}.cpp")
     file(CONFIGURE OUTPUT "${source}"
          CONTENT "#define GRADUS_KERNELS_PART ${part}\n#include <gradus/compiled_kernels.cpp>\n" @ONLY)
-    list(APPEND gradus_kernel_sources "${source}")
+    list(APPEND sources "${source}")
   endforeach()
-  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL "${gradus_SOURCES}/compiled.cpp" ${gradus_kernel_sources})
-  add_library(gradus::compiled ALIAS gradus_compiled)
-  target_compile_definitions(gradus_compiled PUBLIC GRADUS_COMPILED=1)
-  target_link_libraries(gradus_compiled PUBLIC gradus::gradus)
+  set(${variable} "${sources}" PARENT_SCOPE)
+endfunction()
+
+# gradus_add_functions(<target>): gives compiled.cpp, and what that needs, to a target.
+function(gradus_add_functions target)
+  target_sources(${target} PRIVATE "${gradus_SOURCES}/compiled.cpp")
+  target_compile_definitions(${target} PUBLIC GRADUS_COMPILED=1)
+  target_link_libraries(${target} PUBLIC gradus::gradus)
   find_path(GRADUS_NLOHMANN_INCLUDE_DIR nlohmann/json.hpp)
   mark_as_advanced(GRADUS_NLOHMANN_INCLUDE_DIR)
   if(GRADUS_NLOHMANN_INCLUDE_DIR)  # without it, what reads JSON is left out
-    target_include_directories(gradus_compiled SYSTEM PRIVATE "${GRADUS_NLOHMANN_INCLUDE_DIR}")
+    target_include_directories(${target} SYSTEM PRIVATE "${GRADUS_NLOHMANN_INCLUDE_DIR}")
   endif()
-  gradus_use_pcre2(gradus_compiled)
-  set_target_properties(gradus_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
-endif()
+  gradus_use_pcre2(${target})
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
 
-# gradus_name_compiled_kernels(<target> <options>...): tells users of the target, which has compiled_kernels.cpp, which
-# flags that is compiled with, those of the project, of add_compile_options() before it and these options, by the name
-# that GRADUS_BUILD in core/config.hpp gives them.
-function(gradus_name_compiled_kernels target)
+# gradus_name_build(<variable> <options>...): the name that GRADUS_BUILD in core/config.hpp gives to the flags of the
+# project, of add_compile_options() before it, and these options; empty if the compiler does not say.
+function(gradus_name_build variable)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
   get_directory_property(options COMPILE_OPTIONS)
@@ -52,7 +54,17 @@ function(gradus_name_compiled_kernels target)
   file(WRITE "${question}" "#include \"${gradus_SOURCES}/core/config.hpp\"\nGRADUS_TEXT(GRADUS_BUILD)\n")
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -std=c++20 ${flags} ${ARGN} -E -P "${question}"
                   OUTPUT_VARIABLE answer ERROR_QUIET)
-  if(answer MATCHES "\"([A-Za-z0-9_]+)\"")  # otherwise sources compile kernels themselves
-    target_compile_definitions(${target} PUBLIC "GRADUS_KERNELS_OF_${CMAKE_MATCH_1}=1")
-  endif()
+  string(REGEX MATCH "\"([A-Za-z0-9_]+)\"" answer "${answer}")
+  set(${variable} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+endfunction()
+
+# gradus_add_compiled(<options>...): the target gradus::compiled, whose users know the name of the build that compiles
+# its kernels: without one, they compile kernels themselves. The options are among those that it is compiled with.
+function(gradus_add_compiled)
+  gradus_kernel_sources(kernels)
+  add_library(gradus_compiled STATIC EXCLUDE_FROM_ALL ${kernels})
+  add_library(gradus::compiled ALIAS gradus_compiled)
+  gradus_add_functions(gradus_compiled)
+  gradus_name_build(build ${ARGN})
+  target_compile_definitions(gradus_compiled PUBLIC "$<$<BOOL:${build}>:GRADUS_KERNELS_OF_${build}=1>")
 endfunction()

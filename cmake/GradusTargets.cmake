@@ -33,8 +33,8 @@ set(gradus_processor "$<TARGET_PROPERTY:GRADUS_PROCESSOR>")
 target_compile_options(gradus_dev INTERFACE
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${gradus_processor}>>:-march=${gradus_processor}>")
 
+gradus_add_compiled(${gradus_native_options})
 target_link_libraries(gradus_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
-gradus_name_compiled_kernels(gradus_compiled ${gradus_native_options})
 if(TARGET gradus_cuda_compiled)
   target_link_libraries(gradus_cuda_compiled PRIVATE $<BUILD_INTERFACE:gradus_dev>)
 endif()

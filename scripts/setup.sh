@@ -2,7 +2,7 @@
 # Installs what a group of scripts needs, and does nothing where it is all there.
 #
 #   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 bench format lint docs
-#                                    mpi (default: build test)
+#                                    mpi release (default: build test)
 #   source scripts/setup.sh          defines gradus_setup for another script
 #
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or
@@ -28,6 +28,7 @@ gradus_needs() {
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
       echo "libeigen3-dev|Eigen|gradus_has_header eigen3/Eigen/Core"
+      echo "pkgconf|pkg-config|command -v pkg-config"
       echo "clang|clang++, to check its messages too|command -v clang++"
       gradus_needs docs ;;
     clang)
@@ -51,9 +52,16 @@ gradus_needs() {
       echo "libopenmpi-dev|MPI|command -v mpicxx"
       echo "openmpi-bin|mpirun|command -v mpirun" ;;
     docs) echo "doxygen|Doxygen|command -v doxygen" ;;
+    release)
+      gradus_needs test
+      echo "debootstrap|debootstrap|command -v debootstrap"
+      echo "dpkg-dev|dpkg-shlibdeps|command -v dpkg-shlibdeps"
+      echo "file|file|command -v file"
+      echo "lintian|lintian|command -v lintian"
+      echo "python3-venv|Python's venv|python3 -m ensurepip --version" ;;
     *)
       gradus_complain "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint," \
-        "docs or mpi"
+        "docs, mpi or release"
       return 2 ;;
   esac
 }

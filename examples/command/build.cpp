@@ -39,7 +39,7 @@ class lock {
     if (file_ < 0)
       throw gr::error(folder.string() +
                       ": cannot be written, and the trainer is compiled there; copy the project to a "
-                      "folder of your own");
+                      "folder of your own, or, if gradus is installed, let XDG_CACHE_HOME name one");
     if (!job.leads()) usleep(200'000);  // the process that prints compiles, where it is on this machine
     if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;
     if (job.leads()) std::puts("waiting for another process, which compiles for these sizes");
@@ -102,8 +102,17 @@ fs::path project_folder(const char* program) {
   fs::path at = fs::canonical("/proc/self/exe", problem);
   if (problem) at = fs::canonical(program, problem);
   for (; at.has_relative_path(); at = at.parent_path())
-    if (is_there(at / "scripts" / "setup.sh") && is_there(at / "include" / "gradus")) return at;
+    for (const fs::path& project : {at, at / "share" / "gradus"})
+      if (is_there(project / "examples" / "command") && is_there(project / "include" / "gradus")) return project;
   throw gr::error(std::string(program) + ": is not in a folder of gradus, whose examples it compiles");
+}
+
+fs::path build_folder(const fs::path& project) {
+  if (is_there(project / "scripts" / "setup.sh")) return project / "build";  // a checkout
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
+    return fs::path(cache) / "gradus";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') return fs::path(home) / ".cache/gradus";
+  throw gr::error("neither XDG_CACHE_HOME nor HOME names a folder, and what is compiled goes there");
 }
 
 trainer_build::trainer_build(fs::path where, const std::string& prefix, const gpt::flag_table& flags,
@@ -116,7 +125,7 @@ trainer_build::trainer_build(fs::path where, const std::string& prefix, const gp
     for (char& c : name) c = c == '-' ? '_' : static_cast<char>(c - 'a' + 'A');
     definitions.emplace_back(prefix + name, value);
   }
-  folder = project / "build" / "train" / values;
+  folder = build_folder(project) / "train" / values;
   const bool on_gpu = values.ends_with("-cuda");
   definitions.emplace_back("GRADUS_CUDA", on_gpu ? "ON" : "OFF");
   if (!on_gpu) return;

@@ -14,8 +14,13 @@ namespace command {
 
 using gpt::is_folder, gpt::is_there;
 
-/// The folder of the project that a program was built in. Throws gr::error if it is in none.
+/// The folder of the project that a program was built in, or PREFIX/share/gradus for one that is installed as
+/// PREFIX/bin/gradus. Throws gr::error if there is neither.
 std::filesystem::path project_folder(const char* program);
+
+/// Where programs are compiled: build/ of a checkout; for an installed project the user's cache, gradus/ in
+/// XDG_CACHE_HOME or else in ~/.cache. Throws gr::error if the environment names neither.
+std::filesystem::path build_folder(const std::filesystem::path& project);
 
 /// What is compiled where.
 struct trainer_build {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <gradus/core/version.hpp>
 #include <gradus/run/program.hpp>
 
 #include "build.hpp"
@@ -34,7 +35,7 @@ constexpr std::array subcommands{
     subcommand{"tokens", command::tokens, "make token shards from text"}};
 
 void print_help() {
-  std::puts("usage: gradus SUBCOMMAND ...; gradus SUBCOMMAND --help lists its flags\n");
+  std::puts("usage: gradus SUBCOMMAND ...; gradus SUBCOMMAND --help lists its flags; gradus --version\n");
   for (const subcommand& s : subcommands) std::printf("  %-12s%s\n", s.name, s.text);
 }
 
@@ -48,6 +49,10 @@ int main(int argc, char** argv) {
   return gr::run_program(program.c_str(), [&] {
     if (name == "--help" || name == "-h") {
       print_help();
+      return 0;
+    }
+    if (name == "--version") {
+      std::printf("gradus %s\n", gr::version().data());
       return 0;
     }
     if (chosen == subcommands.end())

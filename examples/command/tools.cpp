@@ -188,7 +188,7 @@ int convert(int argc, char** argv, const surroundings& here) {
 
 int tokens(int argc, char** argv, const surroundings& here) {
   trainer_build build(here.project, "", gpt::flag_table("", {}), {});
-  build.folder = here.project / "build" / "command";
+  build.folder = build_folder(here.project) / "command";
   compile(build, {"gpt_tokens"}, {.ranks = 0, .rank = 1});
   std::vector<std::string> words = build.start("gpt_tokens");
   words.insert(words.end(), argv + 1, argv + argc);

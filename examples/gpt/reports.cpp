@@ -4,6 +4,7 @@
 #include <ctime>
 #include <vector>
 
+#include <gradus/core/version.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/text_file.hpp>
 #include <gradus/report/progress.hpp>
@@ -32,8 +33,7 @@ void write_config(const std::filesystem::path& folder, const options& o) {
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
   std::string text = "# Written by gpt_train of gradus ";
-  text += std::to_string(GRADUS_VERSION_MAJOR) + "." + std::to_string(GRADUS_VERSION_MINOR) + "." +
-          std::to_string(GRADUS_VERSION_PATCH) + ", " + date + ". To repeat the run: scripts/train.sh --config FILE\n";
+  text += std::string(gr::version()) + ", " + date + ". To repeat the run: scripts/train.sh --config FILE\n";
   gr::write_file_atomically(folder / "config", text + gr::config_text(o.config));
 }
 

@@ -1,6 +1,6 @@
-#pragma once
 // The instantiations in gradus::compiled: kernels for the usual element types, and classes that every program uses. A
-// source with the library's compiler flags links them; another instantiates those that it uses.
+// source with the library's compiler flags links them; another instantiates those that it uses. To be included again:
+// compiled_kernels.cpp declares them all before it defines some.
 
 #include <cstdint>
 #include <tuple>

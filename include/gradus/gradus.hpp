@@ -8,6 +8,7 @@
 // Then, for short messages about functors and gradients.
 #include "core/functor_number.hpp"
 #include "core/shape.hpp"
+#include "core/version.hpp"
 //
 #include "autodiff/op.hpp"
 //

@@ -20,6 +20,8 @@
 #define GRADUS_VERSION_MAJOR 0
 #define GRADUS_VERSION_MINOR 1
 #define GRADUS_VERSION_PATCH 0
+/// The version as a number, 10000 major + 100 minor + patch, for #if.
+#define GRADUS_VERSION (10000 * GRADUS_VERSION_MAJOR + 100 * GRADUS_VERSION_MINOR + GRADUS_VERSION_PATCH)
 
 #if defined(__CUDACC__)
 #define GRADUS_HD __host__ __device__
@@ -72,7 +74,9 @@
 // inline namespace GRADUS_BUILD, and functions that users call carry its name as an ABI tag. It is named after the
 // instruction sets that the headers or compilers use: a level of the x86-64 ABI, or else the widest registers.
 //
-// GRADUS_KERNELS_COMPILED: whether a library has this build's kernels, announced by GRADUS_KERNELS_OF_<name>=1.
+// GRADUS_KERNELS_COMPILED: whether a library has this build's kernels, announced by GRADUS_KERNELS_OF_<name>=1. The
+// shared library defines GRADUS_BUILD itself: each of its variants has kernels for one processor under the name that
+// programs without flags ask for, and nothing else of these kernels is visible outside of it.
 #if defined(__AVX512F__) && defined(__AVX512VL__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__FMA__) && defined(__F16C__) && defined(__BMI2__)
 #define GRADUS_INSTRUCTIONS x86v4
@@ -100,7 +104,11 @@
 #define GRADUS_INSTRUCTIONS GRADUS_REGISTERS
 #endif
 #endif
-#if defined(__OPTIMIZE__)
+#if GRADUS_ADDRESS_SANITIZER && defined(__OPTIMIZE__)
+#define GRADUS_OPTIMISATION _asan
+#elif GRADUS_ADDRESS_SANITIZER
+#define GRADUS_OPTIMISATION _asan_debug
+#elif defined(__OPTIMIZE__)
 #define GRADUS_OPTIMISATION
 #else
 #define GRADUS_OPTIMISATION _debug
@@ -116,11 +124,13 @@
 #endif
 #define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
 #define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
-#define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MORE, GRADUS_OPTIMISATION)
-#define GRADUS_TEXT_OF_TOKENS(x)    #x
-#define GRADUS_TEXT(x)              GRADUS_TEXT_OF_TOKENS(x)
-#define GRADUS_KERNELS_COMPILED     GRADUS_JOIN(GRADUS_KERNELS_OF_, GRADUS_BUILD, )
-#define GRADUS_OF_BUILD             [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
+#if !defined(GRADUS_BUILD)
+#define GRADUS_BUILD GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MORE, GRADUS_OPTIMISATION)
+#endif
+#define GRADUS_TEXT_OF_TOKENS(x) #x
+#define GRADUS_TEXT(x)           GRADUS_TEXT_OF_TOKENS(x)
+#define GRADUS_KERNELS_COMPILED  GRADUS_JOIN(GRADUS_KERNELS_OF_, GRADUS_BUILD, )
+#define GRADUS_OF_BUILD          [[gnu::abi_tag(GRADUS_TEXT(GRADUS_BUILD))]]
 #if defined(__NVCC__)
 #pragma nv_diag_suppress 2648  // nvcc 13: the ABI tag of a member template is superseded (by itself)
 #endif

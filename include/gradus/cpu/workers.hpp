@@ -49,7 +49,7 @@ class loop_observer {
 /// A loop does not wait for late threads: each thread starts with its own share of the tasks and then steals from the
 /// others, and the loop ends when all started tasks have ended. A processor that runs another program costs its share
 /// of the speed; a barrier would cost a time slice of the scheduler per loop.
-class workers {
+class [[gnu::visibility("default")]] workers {
  public:
   explicit workers(const stream&) : wanted_(default_thread_count()) {}
   workers(const workers&) = delete;
@@ -59,8 +59,8 @@ class workers {
   /// Runs f(task, memory) for task = 0 .. tasks-1; `memory` is `bytes` of scratch, aligned to 64 bytes, exclusive to
   /// the running task. Later loops reuse it, so the steady state does not allocate. Rethrows a task's exception after
   /// all have ended. A task may start a loop on the same stream, which runs on that task's thread.
-  template <class F>
-  void run(index_t tasks, std::size_t bytes, const F& f) {
+  template <class F>  // hidden: f is of a build
+  [[gnu::visibility("hidden")]] void run(index_t tasks, std::size_t bytes, const F& f) {
     run(work{&f, [](const void* g, index_t task, void* memory) { (*static_cast<const F*>(g))(task, memory); }}, tasks,
         bytes);
   }

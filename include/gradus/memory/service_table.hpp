@@ -34,8 +34,9 @@ class service_table {
     void* object;
     void (*destroy)(void*);
   };
+  // Has one address in a program and its shared libraries, for types that are as visible.
   template <class T>
-  static constexpr char key_of_type = 0;
+  [[gnu::visibility("default")]] static constexpr char key_of_type = 0;
 
   std::vector<service> all_;
 };

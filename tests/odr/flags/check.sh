@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check.sh COMPILER INCLUDE_DIR: one program of five parts, each compiled with flags of its own, linked in several
-# orders. Each part must run its own kernels, and the parts must be able to use each other's tensors, parameters and
-# recordings.
+# check.sh COMPILER INCLUDE_DIR [FLAGS...]: one program of five parts, each compiled with flags of its own, linked in
+# several orders. Each part must run its own kernels, and the parts must be able to use each other's tensors, parameters
+# and recordings. All have FLAGS, such as those of the shared library.
 set -euo pipefail
-[[ $# -eq 2 ]] || { echo "usage: $0 COMPILER INCLUDE_DIR" >&2; exit 2; }
+[[ $# -ge 2 ]] || { echo "usage: $0 COMPILER INCLUDE_DIR [FLAGS...]" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-compiler=$1 include=$2
+compiler=$1 include=$2 common=("${@:3}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -31,7 +31,9 @@ if ! echo '#include <omp.h>' | "$compiler" -fopenmp -fsyntax-only -x c++ - 2>/de
   sets=("${sets[@]/-fopenmp/}")
 fi
 launcher=$(command -v ccache || true)
-compile() { $launcher "$compiler" -std=c++20 -Wall -Wextra -Werror -I "$include" "$@"; }
+compile() {
+  $launcher "$compiler" -std=c++20 -Wall -Wextra -Werror -I "$include" "$@" ${common[@]+"${common[@]}"}
+}
 objects=()
 for i in "${!sets[@]}"; do
   read -ra flags <<<"${sets[$i]}"
@@ -53,7 +55,7 @@ if [[ -s $work/shared ]]; then
 fi
 
 run() {
-  "$compiler" "$@" -o "$work/program" -pthread ${openmp:+-fopenmp}
+  "$compiler" "$@" -o "$work/program" -pthread ${openmp:+-fopenmp} ${common[@]+"${common[@]}"}
   "$work/program"
 }
 openmp=""

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <gradus/core/platform.hpp>
 #include <gradus/cpu/processors.hpp>
 #include <string>
 
