@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <gradus/io/text_file.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/gradus.hpp>
+#include <gradus/io/text_file.hpp>
 
 namespace gr = gradus;
 

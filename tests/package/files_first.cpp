@@ -1,8 +1,8 @@
 // Two sources that use what gradus::compiled has compiled once.
 #include <cstdio>
 #include <exception>
-#include <gradus/io/text_file.hpp>
 #include <gradus/io/atomic_file.hpp>
+#include <gradus/io/text_file.hpp>
 
 #if !GRADUS_KERNELS_COMPILED
 #error "the kernels of gradus::compiled are not for the flags of add_compile_options()"

@@ -15,13 +15,13 @@
 
 #include "../core/error.hpp"
 #include "../core/philox.hpp"
-#include "../tokenizer/text_tokenizer.hpp"
 #include "../memory/context.hpp"
 #include "../nn/key_value_cache.hpp"
 #include "../ops/embedding/embedding.hpp"
 #include "../ops/reshape/reshape.hpp"
 #include "../tensor/creation.hpp"
 #include "../tensor/staging_buffer.hpp"
+#include "../tokenizer/text_tokenizer.hpp"
 #include "sampling.hpp"
 
 namespace gradus {

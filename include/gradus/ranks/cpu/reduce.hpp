@@ -47,7 +47,7 @@ void extreme_of(T* to, const T* const* parts, index_t count, index_t begin, inde
 /// that gradus::compiled has it.
 template <class = void>
 void reduce_parts(element_type type, reduce_by by, void* const* to, index_t copies, const void* const* parts,
-                         index_t count, index_t begin, index_t end) {
+                  index_t count, index_t begin, index_t end) {
   with_element_type(type, [&]<class T>(T) {
     // nvcc takes no reinterpret_cast of void* const*: one pointer at a time.
     constexpr index_t most = 8192, block = 16384 / sizeof(T);
