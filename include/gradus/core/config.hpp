@@ -105,15 +105,19 @@
 #else
 #define GRADUS_OPTIMISATION _debug
 #endif
-#if defined(__AVX512VBMI__) && defined(__AVX512BF16__)
-#define GRADUS_MORE _vbmi_bf16
-#elif defined(__AVX512VBMI__)
-#define GRADUS_MORE _vbmi
-#elif defined(__AVX512BF16__)
-#define GRADUS_MORE _bf16
+#if defined(__AVX512VBMI__)
+#define GRADUS_BYTES _vbmi
 #else
-#define GRADUS_MORE
+#define GRADUS_BYTES
 #endif
+#if defined(__AVX512BF16__) && defined(__AMX_TILE__) && defined(__AMX_BF16__)
+#define GRADUS_PAIRS _bf16_amx
+#elif defined(__AVX512BF16__)
+#define GRADUS_PAIRS _bf16
+#else
+#define GRADUS_PAIRS
+#endif
+#define GRADUS_MORE                 GRADUS_JOIN(GRADUS_BYTES, GRADUS_PAIRS, )
 #define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
 #define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
 #define GRADUS_BUILD                GRADUS_JOIN(GRADUS_INSTRUCTIONS, GRADUS_MORE, GRADUS_OPTIMISATION)
