@@ -12,14 +12,19 @@
 #include <initializer_list>
 #include <limits>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
+
+#include "../../support/message_of.hpp"
+#include "../../support/plain_tiles.hpp"
 
 namespace gr = gradus;
 
 namespace {
 
 using sizes = std::initializer_list<std::size_t>;
+using tiles = gr::cpu_kit::tile_gemm<gradus_test::plain_tiles>;
 
 // What a product needs besides its operands.
 struct world {
@@ -330,7 +335,7 @@ std::vector<T> random_in(std::size_t count, unsigned seed) {
 
 // The largest error of a product of mixed types, in units of what its result's type can tell apart (and of the sums'
 // own error).
-template <class Acc, class SA, class SB, class SC>
+template <class Acc, class SA, class SB, class SC, class Kernel = void>
 double worst_error(const problem& p) {
   const auto a = random_in<SA>((p.transpose_a ? p.k : p.m) * p.lda(), 1);
   const auto b = random_in<SB>((p.transpose_b ? p.n : p.k) * p.ldb(), 2);
@@ -340,8 +345,8 @@ double worst_error(const problem& p) {
     std::fill(c.begin(), c.end(), rounded<SC>(std::numeric_limits<double>::quiet_NaN()));
   const auto before = c;
   static world w;
-  gr::cpu_kit::gemm<Acc>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(), p.ldb(),
-                         p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
+  gr::cpu_kit::gemm<Acc, Kernel>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(),
+                                 p.ldb(), p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
   const double step = std::is_same_v<SC, gr::bf16>  ? 0x1p-8
                       : std::is_same_v<SC, gr::f16> ? 0x1p-11
                       : std::is_same_v<SC, float>   ? 0x1p-24
@@ -462,4 +467,66 @@ TEST_CASE_TEMPLATE("a narrow result of a deep product is the wide one, rounded",
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < m * n; ++i) wrong += narrow[i].bits != T(wide[i]).bits;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("products on a tile unit are exact on whole numbers at every edge of its tiles and blocks") {
+  unsigned flags = 0;
+  const auto check = [&](std::size_t m, std::size_t n, std::size_t k) {
+    CAPTURE(m);
+    CAPTURE(n);
+    CAPTURE(k);
+    for (unsigned round = 0; round < 2; ++round, flags += 7)
+      CHECK(mistakes<float, tiles, gr::bf16>({m, n, k, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0,
+                                              (flags & 8) != 0, (flags & 16) != 0 ? 3U : 0U}) == 0);
+  };
+  for (std::size_t m : sizes{1, 15, 16, 17, 31, 32, 33, 70})
+    for (std::size_t n : sizes{1, 16, 17, 32, 33, 95})
+      for (std::size_t k : sizes{0, 1, 2, 31, 32, 33, 67}) check(m, n, k);
+  for (std::size_t k : sizes{511, 512, 513, 1030}) check(45, 71, k);
+  for (std::size_t n : sizes{1023, 1057}) check(33, n, 530);
+}
+
+TEST_CASE("products of real numbers on a tile unit are near the exact ones, in every type and layout") {
+  for (bool transpose_a : {false, true})
+    for (bool transpose_b : {false, true})
+      for (bool add : {false, true}) {
+        CHECK(worst_error<float, gr::bf16, gr::bf16, float, tiles>({37, 75, 531, transpose_a, transpose_b, add}) <= 1);
+        CHECK(worst_error<float, gr::bf16, gr::bf16, gr::bf16, tiles>(
+                  {75, 37, 1062, transpose_a, transpose_b, add, !add, 3}) <= 1);
+        CHECK(worst_error<float, gr::bf16, float, gr::bf16, tiles>(
+                  {35, 45, 70, transpose_a, transpose_b, add, !add, 3}) <= 1);
+      }
+  CHECK(worst_error<float, gr::bf16, gr::bf16, gr::bf16, tiles>({530, 33, 600, false, false, true}) <= 1);
+}
+
+TEST_CASE_TEMPLATE("a tile unit's bits do not depend on threads or on the other rows, and a B of float is rounded", T,
+                   float, gr::bf16) {
+  world w;
+  const std::size_t many = 101, n = 211, k = 581;
+  const auto a = random_in<gr::bf16>(many * k, 1), b = random_in<gr::bf16>(k * n, 2);
+  const std::vector<float> wide(b.begin(), b.end());
+  const auto bias = random_in<T>(n, 3);
+  for (const bool transposed : {false, true}) {
+    const auto product = [&](int threads, std::size_t m, const auto& right) {
+      std::vector<T> c(m * n);
+      gr::set_thread_count(w.ctx.stream(), threads);
+      gr::cpu_kit::gemm<float, tiles>(w.ctx, false, transposed, m, n, k, a.data(), k, right.data(), transposed ? k : n,
+                                      false, c.data(), n, bias.data());
+      return c;
+    };
+    const auto same = [](const std::vector<T>& some, const std::vector<T>& all) {
+      return std::memcmp(static_cast<const void*>(some.data()), static_cast<const void*>(all.data()),
+                         some.size() * sizeof(T)) == 0;
+    };
+    const std::vector<T> c = product(1, many, b);
+    for (int threads : {2, 3, 7}) CHECK(same(product(threads, many, b), c));
+    for (std::size_t m : sizes{1, 7, 16, 31, 40}) CHECK(same(product(3, m, b), c));
+    CHECK(same(product(2, many, wide), c));
+  }
+}
+
+TEST_CASE("a system without tiles says so") {
+  const std::string said = gradus_test::message_of([] { gr::cpu_kit::tile_permission ask{gr::stream{}}; });
+  CAPTURE(said);
+  CHECK((said == "nothing was thrown" || said.find("compile it with -mno-amx-tile") != std::string::npos));
 }
