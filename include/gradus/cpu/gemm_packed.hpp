@@ -195,10 +195,10 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
   }
 
   // ---- packing ------------------------------------------------------------------------------------------------------
-  // A strip of A is [k, strip] if A is transposed, else [strip, depth]: runs are copied. Tiles of it are [width, width]
-  // either way, first those of a register's words along k. Missing rows are zero.
+  // A strip of A is [k, strip] if A is transposed, else [strip, depth]: runs are copied. Missing rows are zero. For
+  // tiles it is [k / width, strip / width, width, width] either way, and missing rows are anything.
 
-  // Packed words of `inner` terms: whole tiles, filled up with zeros.
+  // Packed words of `inner` terms. Tiles are whole, filled up with zeros.
   static constexpr index_t steps_of(index_t inner) {
     const index_t steps = (inner + per_word - 1) / per_word;
     return tiles ? (steps + width - 1) / width * width : steps;
@@ -238,9 +238,8 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
     const bool deep = inner >= width * per_word;
     if (TransposeA && deep && rows >= width)
       return pack_transposed_tile(a, stride, to, std::make_index_sequence<width>{});
-    for (index_t r = 0; r < width; ++r, a += down, to += width)
-      if (r >= rows) std::fill_n(to, width, word{});
-      else if (!TransposeA && deep) store(lanes::load_along(a), to);
+    for (index_t r = 0; r < std::min(width, rows); ++r, a += down, to += width)
+      if (!TransposeA && deep) store(lanes::load_along(a), to);
       else
         for (index_t s = 0; s < width; ++s)
           to[s] =
