@@ -110,7 +110,14 @@
 #else
 #define GRADUS_BYTES
 #endif
-#if defined(__AVX512BF16__) && defined(__AMX_TILE__) && defined(__AMX_BF16__)
+// Whether the target has a tile unit for products of bf16 (Intel AMX). Names of clang++ 14 have no underscore within.
+#if defined(__AVX512BF16__) && (defined(__AMX_TILE__) || defined(__AMXTILE__)) && \
+    (defined(__AMX_BF16__) || defined(__AMXBF16__))
+#define GRADUS_TILES 1
+#else
+#define GRADUS_TILES 0
+#endif
+#if GRADUS_TILES
 #define GRADUS_PAIRS _bf16_amx
 #elif defined(__AVX512BF16__)
 #define GRADUS_PAIRS _bf16

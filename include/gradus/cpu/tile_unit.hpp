@@ -26,7 +26,7 @@ struct no_tiles {
 
 /// The tile unit of the target processor. Inline assembly, because compilers' headers for it take long to compile; no
 /// compiler uses tiles by itself.
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__)
+#if GRADUS_TILES
 class native_tiles {
  public:
   /// Throws if the system refuses tiles. Before a thread's first session.
