@@ -21,8 +21,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers, and on
-/// its tile unit (native_tiles) if that is to multiply.
+/// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers. Tiles
+/// is the tile unit that multiplies, if one does.
 template <class T, index_t Rows = native_gemm_registers.rows, index_t Across = native_gemm_registers.across,
           index_t Bytes = native_gemm_registers.bytes, class Factor = T, class Tiles = no_tiles>
 class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles, no_tiles>> {
