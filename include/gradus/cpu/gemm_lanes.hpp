@@ -44,7 +44,7 @@ inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 
 /// Registers of products summed in T. Elements of a wider type than Factor are rounded to it first. Factors are T; or,
 /// if Factor is bf16 and the processor has dot products of bf16 pairs, words of two factors that are adjacent along k.
-/// With Tiles, sizes are those of a tile unit, which multiplies pairs.
+/// With Tiles, words are pairs, and blocks fit the caches of processors that have a tile unit.
 template <class T, index_t Bytes, class Factor, bool Tiles = false>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
