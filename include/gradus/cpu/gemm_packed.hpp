@@ -29,6 +29,7 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
  protected:
   static constexpr bool tiles = !std::is_same_v<Tiles, no_tiles>;
   using lanes = gemm_lanes<T, Bytes, Factor, tiles>;
+  using session = typename Tiles::session;
   using lanes::block, lanes::depth, lanes::per_word, lanes::pairs, lanes::width, lanes::load, lanes::store;
   using typename lanes::vector, typename lanes::word, typename lanes::words;
   // Types that the register kernel itself packs; for B also float, which it rounds to pairs.
@@ -78,7 +79,7 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
   template <class SA, class SB, class SC, class SBias>
   static void tile(const block_sizes& sizes, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                    bool accumulate, const SBias* bias, SC* c, index_t ldc, void* memory) {
-    [[maybe_unused]] const typename Tiles::session open{};
+    [[maybe_unused]] const session open{};
     (a.transposed ? blocks<true, SA, SB, SC, SBias>
                   : blocks<false, SA, SB, SC, SBias>)(sizes, a, b, m, n, k, accumulate, bias, c, ldc, memory);
   }
@@ -203,6 +204,9 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
     const index_t steps = (inner + per_word - 1) / per_word;
     return tiles ? (steps + width - 1) / width * width : steps;
   }
+
+  // Words of a strip from row to row, and from step to step where registers of them begin, unless A is transposed.
+  static constexpr index_t row_stride = tiles ? width : depth, step_stride = tiles ? strip : 1;
 
   template <bool TransposeA, class S>
   static void pack_a(const S* a, index_t stride, index_t inner, index_t rows, word* to) {
@@ -375,20 +379,21 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
   }
 };
 
-/// Products of bf16, summed in float, on a tile unit.
-template <class Tiles>
-using tile_gemm = packed_gemm<float, 32, 2, 64, bf16, Tiles>;
+/// The target's tile unit, if it multiplies such factors and sums them in T.
+template <class T, class Factor>
+using tiles_for = std::conditional_t<std::is_same_v<T, float> && std::is_same_v<Factor, bf16>, native_tiles, no_tiles>;
 
-/// The type of the factors of a product summed in T: a B of float is rounded to A's 16-bit type.
+/// The kernel of products of these factors, summed in T.
+template <class T, class Factor, class Tiles = tiles_for<T, Factor>>
+using factor_gemm = std::conditional_t<
+    std::is_same_v<Tiles, no_tiles>,
+    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes, Factor>,
+    packed_gemm<float, 32, 2, 64, bf16, Tiles>>;
+
+/// The kernel of products summed in T, of operands stored as SA and SB. A B of float is rounded to A's 16-bit type.
 template <class T, class SA, class SB>
-using gemm_factor = std::conditional_t<
-    detail::is_half<SA> && std::is_same_v<T, float> && (std::is_same_v<SB, SA> || std::is_same_v<SB, float>), SA, T>;
-/// The kernel of products summed in T, of operands stored as SA and SB.
-template <class T, class SA, class SB>
-using gemm_kernel =
-    std::conditional_t<!std::is_same_v<native_tiles, no_tiles> && std::is_same_v<gemm_factor<T, SA, SB>, bf16>,
-                       tile_gemm<native_tiles>,
-                       packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across,
-                                   native_gemm_registers.bytes, gemm_factor<T, SA, SB>>>;
+using gemm_kernel = factor_gemm<T, std::conditional_t<detail::is_half<SA> && std::is_same_v<T, float> &&
+                                                          (std::is_same_v<SB, SA> || std::is_same_v<SB, float>),
+                                                      SA, T>>;
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

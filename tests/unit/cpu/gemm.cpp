@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/gemm.hpp>
+#include <gradus/cpu/gemm_patches.hpp>
 #include <gradus/gradus.hpp>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace gr = gradus;
 namespace {
 
 using sizes = std::initializer_list<std::size_t>;
-using tiles = gr::cpu_kit::tile_gemm<gradus_test::plain_tiles>;
+using tiles = gr::cpu_kit::factor_gemm<float, gr::bf16, gradus_test::plain_tiles>;
 
 // What a product needs besides its operands.
 struct world {
@@ -527,6 +528,57 @@ TEST_CASE_TEMPLATE("a tile unit's bits do not depend on threads or on the other 
     for (std::size_t m : sizes{1, 7, 16, 31, 40}) CHECK(same(product(3, m, b), c));
     CHECK(same(product(2, many, wide), c));
   }
+}
+
+namespace {
+
+// Convolutions of whole numbers and their gradients for filters, on a tile unit: elements that differ from plain loops.
+std::size_t mistakes_of_patches(std::size_t images, std::size_t channels, std::size_t filters, std::size_t side) {
+  using kernel = gr::cpu_kit::patch_gemm<float, gr::bf16, gradus_test::plain_tiles>;
+  using gr::bf16;
+  world w;
+  const std::size_t area = side * side, k = channels * 9, columns = images * area;
+  const auto x = whole_numbers<bf16>(images * channels * area, 1), weights = whole_numbers<bf16>(filters * k, 2);
+  std::vector<float> y(images * filters * area, std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> gradient(filters * k, std::numeric_limits<float>::quiet_NaN());
+  const auto dy = whole_numbers<bf16>(y.size(), 3);
+  const gr::cpu_kit::patch_axis taps{side, 3, -1, 1, 1, side}, whole{side, 1, 0, 1, 1, side};
+  const gr::cpu_kit::patch_matrix<const bf16> patches{x.data(), channels, channels * area, taps, taps};
+  const gr::cpu_kit::patch_matrix<const bf16> of_dy{dy.data(), filters, filters * area, whole, whole};
+  const gr::cpu_kit::patch_matrix<float> of_y{y.data(), filters, filters * area, whole, whole};
+  gr::cpu_kit::multiply_patches<kernel>(w.ctx, 1, filters, columns, k, [&](gr::index_t) {
+    return kernel::convolution<bf16, bf16, float, float>({weights.data(), k, false}, patches, {of_y, nullptr, false});
+  });
+  gr::cpu_kit::multiply_patches<kernel>(w.ctx, 1, k, filters, columns, [&](gr::index_t) {
+    return kernel::correlation<bf16, bf16, float>(patches, of_dy, gradient.data(), k, false);
+  });
+  std::vector<double> sums(filters * k);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < images; ++i)
+    for (std::size_t f = 0; f < filters; ++f)
+      for (std::size_t p = 0; p < area; ++p) {
+        const std::size_t at = (i * filters + f) * area + p;
+        double sum = 0;
+        for (std::size_t q = 0; q < k; ++q) {
+          const std::size_t row = p / side + q % 9 / 3 - 1, column = p % side + q % 3 - 1;  // wraps around below 0
+          if (row >= side || column >= side) continue;
+          const auto element = static_cast<double>(x[(i * channels + q / 9) * area + row * side + column]);
+          sum += element * static_cast<double>(weights[f * k + q]);
+          sums[f * k + q] += element * static_cast<double>(dy[at]);
+        }
+        wrong += static_cast<double>(y[at]) != sum;
+      }
+  for (std::size_t i = 0; i < sums.size(); ++i) wrong += static_cast<double>(gradient[i]) != sums[i];
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions on a tile unit, and gradients for their filters, are exact on whole numbers") {
+  CHECK(mistakes_of_patches(1, 1, 1, 3) == 0);
+  CHECK(mistakes_of_patches(3, 2, 17, 5) == 0);
+  CHECK(mistakes_of_patches(2, 7, 33, 9) == 0);
+  CHECK(mistakes_of_patches(5, 61, 35, 12) == 0);  // several blocks of either sum
 }
 
 TEST_CASE("a system without tiles says so") {
