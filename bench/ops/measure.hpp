@@ -104,7 +104,8 @@ void add_row(const machine& peak, const std::string& name, double bytes, double 
       ->Unit(benchmark::kMicrosecond);
 }
 
-/// gemm/<library>/<shape>: ours against those that were found when this was built (gemm.cpp).
+/// gemm/<library>/<shape>, and gemm_bf16, whose peak is float's: ours against those that were found when this was built
+/// (gemm.cpp).
 void register_gemm(const machine& peak);
 /// step/<optimizer>: one step (optimizers.cpp).
 void register_optimizers(const machine& peak);

@@ -7,6 +7,7 @@
 #include "autodiff/failures.ipp"
 #include "core/platform.ipp"
 #include "cpu/processors.ipp"
+#include "cpu/tile_unit.ipp"
 #include "cpu/workers.ipp"
 #include "data/array_file.ipp"
 #include "data/batches.ipp"

@@ -113,15 +113,26 @@
 #else
 #define GRADUS_OPTIMISATION _debug
 #endif
-#if defined(__AVX512VBMI__) && defined(__AVX512BF16__)
-#define GRADUS_MORE _vbmi_bf16
-#elif defined(__AVX512VBMI__)
-#define GRADUS_MORE _vbmi
-#elif defined(__AVX512BF16__)
-#define GRADUS_MORE _bf16
+#if defined(__AVX512VBMI__)
+#define GRADUS_BYTES _vbmi
 #else
-#define GRADUS_MORE
+#define GRADUS_BYTES
 #endif
+// Whether the target has a tile unit for products of bf16 (Intel AMX). Names of clang++ 14 have no underscore within.
+#if defined(__AVX512BF16__) && (defined(__AMX_TILE__) || defined(__AMXTILE__)) && \
+    (defined(__AMX_BF16__) || defined(__AMXBF16__))
+#define GRADUS_TILES 1
+#else
+#define GRADUS_TILES 0
+#endif
+#if GRADUS_TILES
+#define GRADUS_PAIRS _bf16_amx
+#elif defined(__AVX512BF16__)
+#define GRADUS_PAIRS _bf16
+#else
+#define GRADUS_PAIRS
+#endif
+#define GRADUS_MORE                 GRADUS_JOIN(GRADUS_BYTES, GRADUS_PAIRS, )
 #define GRADUS_JOIN_TOKENS(a, b, c) a##b##c
 #define GRADUS_JOIN(a, b, c)        GRADUS_JOIN_TOKENS(a, b, c)
 #if !defined(GRADUS_BUILD)

@@ -79,6 +79,7 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index_t m, inde
     });
     return;
   }
+  Kernel::prepare(ctx.stream());
   const auto g = tile_grid::for_threads(static_cast<index_t>(thread_count(ctx.stream())), m, n, Kernel::tile_rows,
                                         Kernel::tile_columns);
   const auto sizes = Kernel::template block_sizes_for<SC, SBias>(n, k, g.tallest(), g.widest());

@@ -13,6 +13,13 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
+/// For kernels that multiply few rows as they do many.
+struct no_few_rows {
+  static constexpr bool supports(auto...) { return false; }
+  static constexpr std::size_t bytes() { return 0; }
+  static void multiply(auto...) {}
+};
+
 /// Products of up to MaxRows rows. See gemm_lanes for the other parameters.
 template <class T, index_t MaxRows, index_t Bytes, class Factor>
 class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {

@@ -44,24 +44,26 @@ inline constexpr gemm_registers native_gemm_registers{6, 2, 16};
 
 /// Registers of products summed in T. Elements of a wider type than Factor are rounded to it first. Factors are T; or,
 /// if Factor is bf16 and the processor has dot products of bf16 pairs, words of two factors that are adjacent along k.
-template <class T, index_t Bytes, class Factor>
+/// With Tiles, words are pairs, and blocks fit the caches of processors that have a tile unit.
+template <class T, index_t Bytes, class Factor, bool Tiles = false>
 struct gemm_lanes {
   static_assert(std::is_same_v<Factor, T> || (detail::is_half<Factor> && std::is_same_v<T, float>));
   static constexpr bool pairs =
-      has_bf16_instructions && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
+      (Tiles || has_bf16_instructions) && Bytes == 64 && std::is_same_v<Factor, bf16> && std::is_same_v<T, float>;
+  static_assert(pairs || !Tiles);
   static constexpr index_t per_word = pairs ? 2 : 1;  // factors in a word
   using word = std::conditional_t<pairs, std::uint32_t, T>;
   // Not packs: g++ holds packs in registers only where a register has 64 bytes.
   using vector __attribute__((vector_size(Bytes))) = T;
   using words __attribute__((vector_size(Bytes))) = word;
   static constexpr index_t width = Bytes / sizeof(T);
-  static constexpr index_t depth = 2048 / sizeof(T);        // the largest kc, in words
-  static constexpr index_t block = 768 * 1024 / sizeof(T);  // words of a block of B: fits in the L2 cache
+  static constexpr index_t depth = (Tiles ? 1024 : 2048) / sizeof(T);          // the largest kc, in words
+  static constexpr index_t block = (Tiles ? 1024 : 768) * (1024 / sizeof(T));  // words of a block of B: fits in L2
 
   /// kc: how many terms of the sum over k are added before C is updated. It determines the order of summation.
   static constexpr index_t kc_of(index_t n, index_t k) {
     const index_t most =
-        n * depth <= block ? depth : depth / 2;  // a wide B gets half the depth and more columns per block
+        Tiles || n * depth <= block ? depth : depth / 2;  // a wide B gets half the depth and more columns per block
     return part(k, most * per_word, width * per_word);
   }
 

@@ -15,16 +15,21 @@
 #include "convert.hpp"
 #include "gemm_few_rows.hpp"
 #include "gemm_lanes.hpp"
+#include "gemm_tiles.hpp"
+#include "tile_unit.hpp"
 #include "transpose.hpp"
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers.
+/// Products on one thread, summed in T; see gemm_lanes for Factor. The type depends on the processor's registers. Tiles
+/// is the tile unit that multiplies, if one does.
 template <class T, index_t Rows = native_gemm_registers.rows, index_t Across = native_gemm_registers.across,
-          index_t Bytes = native_gemm_registers.bytes, class Factor = T>
-class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
+          index_t Bytes = native_gemm_registers.bytes, class Factor = T, class Tiles = no_tiles>
+class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles, no_tiles>> {
  protected:
-  using lanes = gemm_lanes<T, Bytes, Factor>;
+  static constexpr bool tiles = !std::is_same_v<Tiles, no_tiles>;
+  using lanes = gemm_lanes<T, Bytes, Factor, tiles>;
+  using session = typename Tiles::session;
   using lanes::block, lanes::depth, lanes::per_word, lanes::pairs, lanes::width, lanes::load, lanes::store;
   using typename lanes::vector, typename lanes::word, typename lanes::words;
   // Types that the register kernel itself packs; for B also float, which it rounds to pairs.
@@ -32,14 +37,14 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
   template <class SB>
   using direct_type_of_b = std::conditional_t<pairs && std::is_same_v<SB, float>, float, direct_type>;
   // Where factors are rounded one by one it packs none: code for that takes registers from the sums.
-  static constexpr bool packs_directly = pairs || std::is_same_v<Factor, T>;
+  static constexpr bool packs_directly = !tiles && (pairs || std::is_same_v<Factor, T>);
   template <class SB>
   static constexpr bool packs_b_directly = packs_directly && std::is_same_v<SB, direct_type_of_b<SB>>;
 
  public:
   using lanes::kc_of;
-  /// The kernel for products of few rows.
-  using few_rows = gemm_few_rows<T, 24, Bytes, Factor>;
+  /// The kernel for products of few rows. A tile unit's sums have an order that vectors do not repeat.
+  using few_rows = std::conditional_t<tiles, no_few_rows, gemm_few_rows<T, 24, Bytes, Factor>>;
 
   /// The register tile of C; tiles should have multiples of it.
   static constexpr index_t tile_rows = Rows, tile_columns = Across * width;
@@ -67,19 +72,23 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
     return p;
   }
 
+  /// Before the tasks that call tile().
+  static void prepare(stream& on) { Tiles::prepare(on); }
+
   /// C = op(A) op(B) (+ C, with `accumulate`); with a bias, op(A) op(B) + bias in every row.
   template <class SA, class SB, class SC, class SBias>
   static void tile(const block_sizes& sizes, gemm_operand<SA> a, gemm_operand<SB> b, index_t m, index_t n, index_t k,
                    bool accumulate, const SBias* bias, SC* c, index_t ldc, void* memory) {
+    [[maybe_unused]] const session open{};
     (a.transposed ? blocks<true, SA, SB, SC, SBias>
                   : blocks<false, SA, SB, SC, SBias>)(sizes, a, b, m, n, k, accumulate, bias, c, ldc, memory);
   }
 
  protected:
-  static constexpr index_t strip = (Rows + width - 1) / width * width;  // Rows, rounded up to whole registers
-  static constexpr index_t short_strip = Rows / 2 + 1;                  // rows of a short strip
-  static constexpr index_t prefetch_distance = 24;                      // rows from a load to its prefetch
-  static constexpr index_t chunk = 36 * Rows;                           // the largest mc if C is not stored in T
+  static constexpr index_t strip = (Rows + width - 1) / width * width;     // Rows, rounded up to whole registers
+  static constexpr index_t short_strip = tiles ? Rows / 2 : Rows / 2 + 1;  // rows of a short strip
+  static constexpr index_t prefetch_distance = 24;                         // rows from a load to its prefetch
+  static constexpr index_t chunk = (tiles ? 16 : 36) * Rows;               // the largest mc if C is not stored in T
 
   // Rows in memory, `stride` elements apart; or null.
   template <class S>
@@ -149,7 +158,7 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
         index_t p = 0;
         do {  // once even if k is 0
           const index_t inner = std::min(kc, k - p);
-          const index_t steps = (inner + per_word - 1) / per_word;
+          const index_t steps = steps_of(inner);
           pack_b(b.at(p, j + direct), b.stride, b.transposed, inner, across - direct, right + direct * steps);
           for (index_t i = top, there; i < bottom; i += there) {
             there = next_strip_rows(bottom - i);
@@ -187,11 +196,27 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
   }
 
   // ---- packing ------------------------------------------------------------------------------------------------------
-  // A strip of A is [k, strip] if A is transposed, else [strip, depth]: runs are copied. Missing rows are zero.
+  // A strip of A is [k, strip] if A is transposed, else [strip, depth]: runs are copied. Missing rows are zero. For
+  // tiles it is [k / width, strip / width, width, width] either way, and missing rows are anything.
+
+  // Packed words of `inner` terms. Tiles are whole, filled up with zeros.
+  static constexpr index_t steps_of(index_t inner) {
+    const index_t steps = (inner + per_word - 1) / per_word;
+    return tiles ? (steps + width - 1) / width * width : steps;
+  }
+
+  // Words of a strip from row to row, and from step to step where registers of them begin, unless A is transposed.
+  static constexpr index_t row_stride = tiles ? width : depth, step_stride = tiles ? strip : 1;
 
   template <bool TransposeA, class S>
   static void pack_a(const S* a, index_t stride, index_t inner, index_t rows, word* to) {
-    if constexpr (TransposeA) {
+    if constexpr (tiles) {
+      for (index_t p = 0; p < inner; p += width * per_word)
+        for (index_t r = 0; r < strip; r += width, to += width * width) {
+          const index_t top = std::min(r, rows);
+          pack_tile<TransposeA>(gemm_operand<S>{a, stride, TransposeA}.at(top, p), stride, inner - p, rows - top, to);
+        }
+    } else if constexpr (TransposeA) {
       for (index_t p = 0; p < inner; p += per_word, a += per_word * stride, to += strip) {
         if (rows >= strip && p + per_word <= inner)
           for (index_t r = 0; r < strip; r += width) store(lanes::load_across(a + r, stride), to + r);
@@ -211,18 +236,39 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
     }
   }
 
+  template <bool TransposeA, class S>
+  static void pack_tile(const S* a, index_t stride, index_t inner, index_t rows, word* to) {
+    const index_t along = TransposeA ? stride : 1, down = TransposeA ? 1 : stride;
+    const bool deep = inner >= width * per_word;
+    if (TransposeA && deep && rows >= width)
+      return pack_transposed_tile(a, stride, to, std::make_index_sequence<width>{});
+    for (index_t r = 0; r < std::min(width, rows); ++r, a += down, to += width)
+      if (!TransposeA && deep) store(lanes::load_along(a), to);
+      else
+        for (index_t s = 0; s < width; ++s)
+          to[s] =
+              s * per_word < inner ? lanes::load_one(a + s * per_word * along, along, inner - s * per_word) : word{};
+  }
+  template <class S, std::size_t... I>
+  static void pack_transposed_tile(const S* a, index_t stride, word* to, std::index_sequence<I...> all) {
+    words x[width] = {lanes::load_across(a + I * per_word * stride, stride)...};
+    transpose_registers(x, all);
+    (store(x[I], to + I * width), ...);
+  }
+
   // B is packed in panels [k, tile_columns], the last one padded with zeros.
   template <class S>
   static void pack_b(const S* b, index_t stride, bool transposed, index_t inner, index_t across, word* to) {
-    const index_t steps = (inner + per_word - 1) / per_word;
+    const index_t steps = steps_of(inner), used = tiles ? (inner + per_word - 1) / per_word : steps;
     for (index_t j = 0; j < across; j += tile_columns, to += steps * tile_columns) {
       const index_t there = std::min(tile_columns, across - j);
       if (transposed)
         for (index_t s = 0; s < tile_columns; s += width)
           pack_b_columns(b + (j + s) * stride, stride, inner, std::min(width, there - std::min(there, s)), to + s);
       else
-        for (index_t s = 0; s < steps; ++s)
+        for (index_t s = 0; s < used; ++s)
           pack_b_row(b + s * per_word * stride + j, stride, inner - s * per_word, there, to + s * tile_columns);
+      if constexpr (tiles) std::fill(to + used * tile_columns, to + steps * tile_columns, word{});
     }
   }
   template <class S>
@@ -257,24 +303,29 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
   template <bool TransposeA, index_t R, class S>
   static void multiply_strip(index_t rows, index_t across, index_t steps, const strip_of_a& a, const block_of_b<S>& b,
                              rows_of_t add, T* c, index_t ldc) {
-    const strip_lines<TransposeA> next{a.next, steps};
-    const index_t panels = (across + tile_columns - 1) / tile_columns;
-    const auto panel = [&](strided_rows<direct_type> from_a, strided_rows<S> from_b, index_t j, auto... to) {
-      multiply<TransposeA, S>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
-                              std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
-                              b.packed + j * b.rows, next.part(j / tile_columns, panels), to...);
-    };
-    for (index_t j = 0; j < across; j += tile_columns) {
-      const rows_of_t more = add.at(0, j);
-      if (across - j < tile_columns) {
-        alignas(64) T edge[R * tile_columns];
-        panel({}, {}, j, R, rows_of_t{}, edge, tile_columns);
-        for (index_t r = 0; r < rows; ++r)
-          for (index_t s = 0; s < across - j; ++s)
-            c[r * ldc + j + s] = edge[r * tile_columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
-      } else {
-        panel(j == 0 ? a.from : strided_rows<direct_type>{}, j < b.direct ? b.from.at(0, j) : strided_rows<S>{}, j,
-              rows, more, c + j, ldc);
+    if constexpr (tiles) {
+      tile_product<Tiles>::template strip<R / width>(rows, across, steps, a.packed, b.packed, add.data, add.stride, c,
+                                                     ldc);
+    } else {
+      const strip_lines<TransposeA> next{a.next, steps};
+      const index_t panels = (across + tile_columns - 1) / tile_columns;
+      const auto panel = [&](strided_rows<direct_type> from_a, strided_rows<S> from_b, index_t j, auto... to) {
+        multiply<TransposeA, S>(std::make_index_sequence<R>{}, std::make_index_sequence<Across>{},
+                                std::make_index_sequence<R * Across>{}, steps, from_a, a.packed, from_b,
+                                b.packed + j * b.rows, next.part(j / tile_columns, panels), to...);
+      };
+      for (index_t j = 0; j < across; j += tile_columns) {
+        const rows_of_t more = add.at(0, j);
+        if (across - j < tile_columns) {
+          alignas(64) T edge[R * tile_columns];
+          panel({}, {}, j, R, rows_of_t{}, edge, tile_columns);
+          for (index_t r = 0; r < rows; ++r)
+            for (index_t s = 0; s < across - j; ++s)
+              c[r * ldc + j + s] = edge[r * tile_columns + s] + (more.data != nullptr ? *more.at(r, s).data : T(0));
+        } else {
+          panel(j == 0 ? a.from : strided_rows<direct_type>{}, j < b.direct ? b.from.at(0, j) : strided_rows<S>{}, j,
+                rows, more, c + j, ldc);
+        }
       }
     }
   }
@@ -328,12 +379,21 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor> {
   }
 };
 
+/// The target's tile unit, if it multiplies such factors and sums them in T.
+template <class T, class Factor>
+using tiles_for = std::conditional_t<std::is_same_v<T, float> && std::is_same_v<Factor, bf16>, native_tiles, no_tiles>;
+
+/// The kernel of products of these factors, summed in T.
+template <class T, class Factor, class Tiles = tiles_for<T, Factor>>
+using factor_gemm = std::conditional_t<
+    std::is_same_v<Tiles, no_tiles>,
+    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes, Factor>,
+    packed_gemm<float, 32, 2, 64, bf16, Tiles>>;
+
 /// The kernel of products summed in T, of operands stored as SA and SB. A B of float is rounded to A's 16-bit type.
 template <class T, class SA, class SB>
-using gemm_kernel =
-    packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes,
-                std::conditional_t<detail::is_half<SA> && std::is_same_v<T, float> &&
-                                       (std::is_same_v<SB, SA> || std::is_same_v<SB, float>),
-                                   SA, T>>;
+using gemm_kernel = factor_gemm<T, std::conditional_t<detail::is_half<SA> && std::is_same_v<T, float> &&
+                                                          (std::is_same_v<SB, SA> || std::is_same_v<SB, float>),
+                                                      SA, T>>;
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

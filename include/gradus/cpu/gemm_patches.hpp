@@ -26,20 +26,19 @@ struct patch_result {
 };
 
 /// Products of one tile on one thread; see packed_gemm.
-template <class T, class Factor>
-class patch_gemm
-    : packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes, Factor> {
-  using base =
-      packed_gemm<T, native_gemm_registers.rows, native_gemm_registers.across, native_gemm_registers.bytes, Factor>;
+template <class T, class Factor, class Tiles = tiles_for<T, Factor>>
+class patch_gemm : factor_gemm<T, Factor, Tiles> {
+  using base = factor_gemm<T, Factor, Tiles>;
   using lanes = typename base::lanes;
-  using base::depth, base::per_word, base::width, base::strip, base::short_strip, base::load, base::store;
+  using base::depth, base::per_word, base::width, base::strip, base::short_strip, base::load, base::store,
+      base::steps_of;
   using typename base::vector, typename base::word, typename base::words, typename base::block_sizes,
       typename base::direct_type, typename base::rows_of_t;
   using columns = patch_columns<width>;
   static constexpr auto all = std::make_index_sequence<width>{};
 
  public:
-  using base::tile_rows, base::tile_columns;
+  using base::tile_rows, base::tile_columns, base::prepare;
 
   /// images = A patches, for A [m, k] and n positions.
   template <class SA, class SB, class SC, class SBias>
@@ -68,7 +67,7 @@ class patch_gemm
     }
     void start_terms(index_t, index_t) {}
     void pack_b(index_t p, index_t inner, index_t, index_t across, word* to) {
-      const index_t steps = (inner + per_word - 1) / per_word;
+      const index_t steps = steps_of(inner);
       for (index_t i = 0; i < steps * per_word; ++i) rows_[i] = row_of(b_, p + i);
       // A few channels at a time, so that the rows of their images stay in the L1 cache from panel to panel.
       for (index_t s = 0; s < steps; s += few_steps)
@@ -144,17 +143,18 @@ class patch_gemm
       right_.describe(b_, p, inner, groups, of_b_);
     }
     void pack_b(index_t, index_t inner, index_t j, index_t across, word* to) {
-      const index_t steps = (inner + per_word - 1) / per_word;
+      const index_t steps = steps_of(inner);
       for (index_t i = 0; i < across; i += tile_columns, to += steps * tile_columns)
         for (index_t s = 0; s < tile_columns; s += width)
           for (index_t p = 0; p < steps; p += width)
             pack_square(first_ + j + i + s, p / width, to + p * tile_columns + s, all);
     }
     void pack_a(index_t i, index_t rows, index_t, index_t inner, word* to) const {
-      const index_t steps = (inner + per_word - 1) / per_word;
-      for (index_t r = 0; r < tile_rows; ++r, to += depth) {
+      const index_t steps = steps_of(inner);
+      for (index_t r = 0; r < tile_rows; ++r, to += base::row_stride) {
         const patch_row row = row_of(a_, r < rows ? i + r : a_.rows());
-        for (index_t s = 0; s < steps; s += width) store(words_of(left_, a_.data, row, s / width), to + s);
+        for (index_t s = 0; s < steps; s += width)
+          store(words_of(left_, a_.data, row, s / width), to + s * base::step_stride);
       }
     }
     void put(index_t i, index_t rows, index_t j, index_t across, const T* sums, index_t stride) const {
@@ -200,6 +200,7 @@ class patch_gemm
   template <class Product>
   static void tile(Product of, const block_sizes& sizes, index_t i, index_t m, index_t j, index_t n, index_t k,
                    void* memory) {
+    [[maybe_unused]] const typename base::session open{};
     word* const left = static_cast<word*>(memory);
     word* const right = left + sizes.right;
     T* const sums = static_cast<T*>(memory) + sizes.sums;
@@ -211,7 +212,7 @@ class patch_gemm
         const index_t bottom = std::min(m, top + sizes.mc);
         index_t p = 0;
         do {  // once even if k is 0
-          const index_t inner = std::min(sizes.kc, k - p), steps = (inner + per_word - 1) / per_word;
+          const index_t inner = std::min(sizes.kc, k - p), steps = steps_of(inner);
           of.start_terms(p, inner);
           of.pack_b(p, inner, s, across, right);
           for (index_t r = top, there; r < bottom; r += there) {
@@ -259,6 +260,7 @@ class patch_gemm
 /// Computes `count` products of m x n elements and k terms, of(0) .. of(count - 1), on the context's threads.
 template <class Kernel, class Of>
 void multiply_patches(context<cpu>& ctx, index_t count, index_t m, index_t n, index_t k, const Of& of) {
+  Kernel::prepare(ctx.stream());
   const auto g = tile_grid::for_threads(static_cast<index_t>(thread_count(ctx.stream())), m, n, Kernel::tile_rows,
                                         Kernel::tile_columns);
   const auto sizes = of(0).sizes(n, k, g.tallest(), g.widest());

@@ -21,6 +21,10 @@ GRADUS_INLINE void add_pair_products([[maybe_unused]] Floats& sum, [[maybe_unuse
 #endif
 }
 
+/// One word.
+GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
+  return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
+}
 /// N words: element i of `first` in the lower half, of `second` in the upper half.
 template <index_t N>
 GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename vector_of<std::uint32_t, N>::type& to) {
@@ -32,9 +36,8 @@ GRADUS_INLINE void join_pairs(const bf16* first, const bf16* second, typename ve
 }
 /// join_pairs for floats, rounded to bf16, to nearest even; subnormals become 0.
 template <index_t N>
-GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
-                              [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
-  static_assert(has_bf16_instructions && N == 16);
+GRADUS_INLINE void join_pairs(const float* first, const float* second, typename vector_of<std::uint32_t, N>::type& to) {
+  static_assert(N == 16);
 #if defined(__AVX512BF16__)
   typename vector_of<float, N>::type x, y;
   std::memcpy(&x, first, sizeof x);
@@ -44,6 +47,8 @@ GRADUS_INLINE void join_pairs([[maybe_unused]] const float* first, [[maybe_unuse
   words halves;  // of x, then of y
   __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(x), "v"(y));
   __asm__("vpermw %1, %2, %0" : "=v"(to) : "v"(halves), "v"(order));
+#else
+  for (index_t i = 0; i < N; ++i) to[i] = join_pair(bf16(first[i]), bf16(second[i]));
 #endif
 }
 /// N adjacent words.
@@ -53,19 +58,16 @@ GRADUS_INLINE void load_pairs(const bf16* from, typename vector_of<std::uint32_t
 }
 /// load_pairs for floats: N adjacent pairs, rounded as in join_pairs.
 template <index_t N>
-GRADUS_INLINE void load_pairs([[maybe_unused]] const float* from,
-                              [[maybe_unused]] typename vector_of<std::uint32_t, N>::type& to) {
-  static_assert(has_bf16_instructions && N == 16);
+GRADUS_INLINE void load_pairs(const float* from, typename vector_of<std::uint32_t, N>::type& to) {
+  static_assert(N == 16);
 #if defined(__AVX512BF16__)
   typename vector_of<float, N>::type x, y;
   std::memcpy(&x, from, sizeof x);
   std::memcpy(&y, from + N, sizeof y);
   __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(to) : "v"(x), "v"(y));
+#else
+  for (index_t i = 0; i < N; ++i) to[i] = join_pair(bf16(from[2 * i]), bf16(from[2 * i + 1]));
 #endif
-}
-/// One word.
-GRADUS_INLINE std::uint32_t join_pair(bf16 first, bf16 second) {
-  return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
 }
 
 }  // namespace gradus::cpu_kit::inline GRADUS_BUILD

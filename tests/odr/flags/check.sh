@@ -20,7 +20,8 @@ case $(uname -m) in
     sets=("" "-O1" "-O3 -march=x86-64-v3" "-O2 -mavx2" "$native -fopenmp")
     # What instructions a compiler may use is in the name: each of these adds some.
     flags=("" -march=x86-64-v2 -mavx -mavx2 "-mavx2 -mf16c" "-mavx2 -mfma" "-mavx2 -mfma -mf16c" -march=x86-64-v3
-           -mavx512f -march=x86-64-v4 "-march=x86-64-v4 -mavx512bf16" "-march=x86-64-v4 -mavx512vbmi")
+           -mavx512f -march=x86-64-v4 "-march=x86-64-v4 -mavx512bf16" "-march=x86-64-v4 -mavx512vbmi"
+           -march=sapphirerapids)
     tags=$(for f in "${flags[@]}"; do read -ra words <<<"$f"; tag -O1 ${words[@]+"${words[@]}"}; done)
     if [[ $(sort -u <<<"$tags" | wc -l) -ne ${#flags[@]} ]]; then
       echo "flags with different instructions have one tag:" $tags
@@ -46,7 +47,7 @@ compile -c "$here/main.cpp" -o "$work/main.o"
 for object in "${objects[@]}"; do
   nm -C --defined-only "$object" | awk '$2 ~ /^[WVu]$/ { $1 = $2 = ""; print }' | sort -u |
     grep -E 'kernel<|pack<|op::|cpu_kit::' | grep -vE -e '^  (std|__gnu_cxx)::' \
-      -e 'cpu_kit::(workers|default_thread_count|wanted_threads|[a-z_]*processors[a-z_]*)' || true
+      -e 'cpu_kit::(workers|default_thread_count|tile_permission|wanted_threads|[a-z_]*processors[a-z_]*)' || true
 done | sort | uniq -d >"$work/shared"
 if [[ -s $work/shared ]]; then
   echo "parts with different flags share definitions:"

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <gradus/cpu/gemm.hpp>
+#include <gradus/cpu/gemm_patches.hpp>
 #include <gradus/gradus.hpp>
 
 #include <algorithm>
@@ -12,14 +13,19 @@
 #include <initializer_list>
 #include <limits>
 #include <random>
+#include <string>
 #include <type_traits>
 #include <vector>
+
+#include "../../support/message_of.hpp"
+#include "../../support/plain_tiles.hpp"
 
 namespace gr = gradus;
 
 namespace {
 
 using sizes = std::initializer_list<std::size_t>;
+using tiles = gr::cpu_kit::factor_gemm<float, gr::bf16, gradus_test::plain_tiles>;
 
 // What a product needs besides its operands.
 struct world {
@@ -330,7 +336,7 @@ std::vector<T> random_in(std::size_t count, unsigned seed) {
 
 // The largest error of a product of mixed types, in units of what its result's type can tell apart (and of the sums'
 // own error).
-template <class Acc, class SA, class SB, class SC>
+template <class Acc, class SA, class SB, class SC, class Kernel = void>
 double worst_error(const problem& p) {
   const auto a = random_in<SA>((p.transpose_a ? p.k : p.m) * p.lda(), 1);
   const auto b = random_in<SB>((p.transpose_b ? p.n : p.k) * p.ldb(), 2);
@@ -340,8 +346,8 @@ double worst_error(const problem& p) {
     std::fill(c.begin(), c.end(), rounded<SC>(std::numeric_limits<double>::quiet_NaN()));
   const auto before = c;
   static world w;
-  gr::cpu_kit::gemm<Acc>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(), p.ldb(),
-                         p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
+  gr::cpu_kit::gemm<Acc, Kernel>(w.ctx, p.transpose_a, p.transpose_b, p.m, p.n, p.k, a.data(), p.lda(), b.data(),
+                                 p.ldb(), p.add, c.data(), p.ldc(), p.with_bias ? bias.data() : nullptr);
   const double step = std::is_same_v<SC, gr::bf16>  ? 0x1p-8
                       : std::is_same_v<SC, gr::f16> ? 0x1p-11
                       : std::is_same_v<SC, float>   ? 0x1p-24
@@ -462,4 +468,121 @@ TEST_CASE_TEMPLATE("a narrow result of a deep product is the wide one, rounded",
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < m * n; ++i) wrong += narrow[i].bits != T(wide[i]).bits;
   CHECK(wrong == 0);
+}
+
+TEST_CASE("products on a tile unit are exact on whole numbers at every edge of its tiles and blocks") {
+  unsigned flags = 0;
+  const auto check = [&](std::size_t m, std::size_t n, std::size_t k) {
+    CAPTURE(m);
+    CAPTURE(n);
+    CAPTURE(k);
+    for (unsigned round = 0; round < 2; ++round, flags += 7)
+      CHECK(mistakes<float, tiles, gr::bf16>({m, n, k, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0,
+                                              (flags & 8) != 0, (flags & 16) != 0 ? 3U : 0U}) == 0);
+  };
+  for (std::size_t m : sizes{1, 15, 16, 17, 31, 32, 33, 70})
+    for (std::size_t n : sizes{1, 16, 17, 32, 33, 95})
+      for (std::size_t k : sizes{0, 1, 2, 31, 32, 33, 67}) check(m, n, k);
+  for (std::size_t k : sizes{511, 512, 513, 1030}) check(45, 71, k);
+  for (std::size_t n : sizes{1023, 1057}) check(33, n, 530);
+}
+
+TEST_CASE("products of real numbers on a tile unit are near the exact ones, in every type and layout") {
+  for (bool transpose_a : {false, true})
+    for (bool transpose_b : {false, true})
+      for (bool add : {false, true}) {
+        CHECK(worst_error<float, gr::bf16, gr::bf16, float, tiles>({37, 75, 531, transpose_a, transpose_b, add}) <= 1);
+        CHECK(worst_error<float, gr::bf16, gr::bf16, gr::bf16, tiles>(
+                  {75, 37, 1062, transpose_a, transpose_b, add, !add, 3}) <= 1);
+        CHECK(worst_error<float, gr::bf16, float, gr::bf16, tiles>(
+                  {35, 45, 70, transpose_a, transpose_b, add, !add, 3}) <= 1);
+      }
+  CHECK(worst_error<float, gr::bf16, gr::bf16, gr::bf16, tiles>({530, 33, 600, false, false, true}) <= 1);
+}
+
+TEST_CASE_TEMPLATE("a tile unit's bits do not depend on threads or on the other rows, and a B of float is rounded", T,
+                   float, gr::bf16) {
+  world w;
+  const std::size_t many = 101, n = 211;
+  const auto bias = random_in<T>(n, 3);
+  for (const bool transposed : {false, true}) {
+    const std::size_t k = transposed ? 301 : 581;  // one block or two
+    const auto a = random_in<gr::bf16>(many * k, 1), b = random_in<gr::bf16>(k * n, 2);
+    const std::vector<float> wide(b.begin(), b.end());
+    const auto product = [&](int threads, std::size_t m, const auto& right) {
+      std::vector<T> c(m * n);
+      gr::set_thread_count(w.ctx.stream(), threads);
+      gr::cpu_kit::gemm<float, tiles>(w.ctx, false, transposed, m, n, k, a.data(), k, right.data(), transposed ? k : n,
+                                      false, c.data(), n, bias.data());
+      return c;
+    };
+    const auto same = [](const std::vector<T>& some, const std::vector<T>& all) {
+      return std::memcmp(static_cast<const void*>(some.data()), static_cast<const void*>(all.data()),
+                         some.size() * sizeof(T)) == 0;
+    };
+    const std::vector<T> c = product(1, many, b);
+    gr::cpu_kit::parallel_tasks(w.ctx, 1, std::size_t{1} << 21, [](gr::index_t, void* scratch) {
+      std::memset(scratch, 0xff, std::size_t{1} << 21);  // NaN wherever a kernel does not write before it reads
+    });
+    for (int threads : {1, 2, 3, 7}) CHECK(same(product(threads, many, b), c));
+    for (std::size_t m : sizes{1, 7, 16, 31, 40}) CHECK(same(product(3, m, b), c));
+    CHECK(same(product(2, many, wide), c));
+  }
+}
+
+namespace {
+
+// Convolutions of whole numbers and their gradients for filters, on a tile unit: elements that differ from plain loops.
+std::size_t mistakes_of_patches(std::size_t images, std::size_t channels, std::size_t filters, std::size_t side) {
+  using kernel = gr::cpu_kit::patch_gemm<float, gr::bf16, gradus_test::plain_tiles>;
+  using gr::bf16;
+  world w;
+  const std::size_t area = side * side, k = channels * 9, columns = images * area;
+  const auto x = whole_numbers<bf16>(images * channels * area, 1), weights = whole_numbers<bf16>(filters * k, 2);
+  std::vector<float> y(images * filters * area, std::numeric_limits<float>::quiet_NaN());
+  std::vector<float> gradient(filters * k, std::numeric_limits<float>::quiet_NaN());
+  const auto dy = whole_numbers<bf16>(y.size(), 3);
+  const gr::cpu_kit::patch_axis taps{side, 3, -1, 1, 1, side}, whole{side, 1, 0, 1, 1, side};
+  const gr::cpu_kit::patch_matrix<const bf16> patches{x.data(), channels, channels * area, taps, taps};
+  const gr::cpu_kit::patch_matrix<const bf16> of_dy{dy.data(), filters, filters * area, whole, whole};
+  const gr::cpu_kit::patch_matrix<float> of_y{y.data(), filters, filters * area, whole, whole};
+  gr::cpu_kit::multiply_patches<kernel>(w.ctx, 1, filters, columns, k, [&](gr::index_t) {
+    return kernel::convolution<bf16, bf16, float, float>({weights.data(), k, false}, patches, {of_y, nullptr, false});
+  });
+  gr::cpu_kit::multiply_patches<kernel>(w.ctx, 1, k, filters, columns, [&](gr::index_t) {
+    return kernel::correlation<bf16, bf16, float>(patches, of_dy, gradient.data(), k, false);
+  });
+  std::vector<double> sums(filters * k);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < images; ++i)
+    for (std::size_t f = 0; f < filters; ++f)
+      for (std::size_t p = 0; p < area; ++p) {
+        const std::size_t at = (i * filters + f) * area + p;
+        double sum = 0;
+        for (std::size_t q = 0; q < k; ++q) {
+          const std::size_t row = p / side + q % 9 / 3 - 1, column = p % side + q % 3 - 1;  // wraps around below 0
+          if (row >= side || column >= side) continue;
+          const auto element = static_cast<double>(x[(i * channels + q / 9) * area + row * side + column]);
+          sum += element * static_cast<double>(weights[f * k + q]);
+          sums[f * k + q] += element * static_cast<double>(dy[at]);
+        }
+        wrong += static_cast<double>(y[at]) != sum;
+      }
+  for (std::size_t i = 0; i < sums.size(); ++i) wrong += static_cast<double>(gradient[i]) != sums[i];
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions on a tile unit, and gradients for their filters, are exact on whole numbers") {
+  CHECK(mistakes_of_patches(1, 1, 1, 3) == 0);
+  CHECK(mistakes_of_patches(3, 2, 17, 5) == 0);
+  CHECK(mistakes_of_patches(2, 7, 33, 9) == 0);
+  CHECK(mistakes_of_patches(5, 61, 35, 12) == 0);  // several blocks of either sum
+}
+
+TEST_CASE("a system without tiles says so") {
+  const std::string said = gradus_test::message_of([] { gr::cpu_kit::tile_permission ask{gr::stream{}}; });
+  CAPTURE(said);
+  CHECK((said == "nothing was thrown" || said.find("compile it with -mno-amx-tile") != std::string::npos));
 }

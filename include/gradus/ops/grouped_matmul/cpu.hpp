@@ -31,6 +31,7 @@ void multiply_groups(context<cpu>& ctx, bool transpose_b, index_t groups, index_
   using few_rows = typename Kernel::few_rows;
   check_offsets(offsets, groups, rows);
   const auto first = [=](index_t g) { return static_cast<index_t>(offsets[g]); };
+  Kernel::prepare(ctx.stream());
   const auto threads = static_cast<index_t>(thread_count(ctx.stream()));
   auto grid = tile_grid::for_threads(threads, rows, n, Kernel::tile_rows, Kernel::tile_columns);
   // The groups' sizes differ: tiles of fewer rows end together. Eight strips are worth packing b for.
@@ -71,6 +72,7 @@ void multiply_within_groups(context<cpu>& ctx, index_t groups, index_t m, index_
                             const SB* b, bool accumulate, SC* c) {
   using Kernel = gemm_kernel<Acc, SA, SB>;
   const auto rows_of_group = [=](index_t g) { return static_cast<index_t>(offsets[g + 1] - offsets[g]); };
+  Kernel::prepare(ctx.stream());
   const auto threads = static_cast<index_t>(thread_count(ctx.stream()));
   const auto grid = tile_grid::for_threads(threads, m, n, Kernel::tile_rows, Kernel::tile_columns);
   const auto sizes_for = [=](index_t k) {
