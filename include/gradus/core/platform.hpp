@@ -133,6 +133,8 @@ std::size_t free_shared_memory();
 /// The limit of the program's stack in bytes; the largest size_t if there is none.
 std::size_t stack_limit();
 int process_number();
+/// Asks for the use of the processor's tile unit (AMX). Returns false if it is refused.
+bool permit_tiles();
 
 // ---- the terminal ---------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #elif defined(__APPLE__)
 #include <xlocale.h>
 #endif
@@ -229,6 +230,14 @@ GRADUS_IMPL std::size_t stack_limit() {
   return static_cast<std::size_t>(limit.rlim_cur);
 }
 GRADUS_IMPL int process_number() { return static_cast<int>(::getpid()); }
+GRADUS_IMPL bool permit_tiles() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of Linux 5.16
+  return ::syscall(SYS_arch_prctl, ask, tile_data) == 0;
+#else
+  return false;
+#endif
+}
 
 // ---- the terminal ---------------------------------------------------------------------------------------------------
 
