@@ -206,7 +206,7 @@ GRADUS_IMPL std::size_t peak_resident_bytes() {
 GRADUS_IMPL std::size_t free_shared_memory() { return std::numeric_limits<std::size_t>::max(); }
 GRADUS_IMPL std::size_t stack_limit() { return std::numeric_limits<std::size_t>::max(); }  // the program's own
 GRADUS_IMPL int process_number() { return ::_getpid(); }
-GRADUS_IMPL bool permit_tiles() { return true; }  // Windows grants them at their first use
+GRADUS_IMPL bool permit_tiles() { return false; }
 
 // ---- the terminal ---------------------------------------------------------------------------------------------------
 
