@@ -121,7 +121,8 @@ GRADUS_IMPL void append_gguf(std::string& to, const gguf_list& list) {
       [&]<class Values>(const Values& values) {
         if constexpr (!std::is_same_v<Values, std::monostate>) {
           append_gguf(to, static_cast<std::uint64_t>(values.size()));
-          for (const auto& value : values) append_gguf(to, value);
+          // By its type: an element of vector<bool> is no bool, and no reference.
+          for (const auto& value : values) append_gguf(to, static_cast<const typename Values::value_type&>(value));
         }
       },
       list);
