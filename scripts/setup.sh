@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a group of scripts needs, and does nothing where it is all there.
 #
-#   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 bench format lint docs
-#                                    mpi release (default: build test)
+#   scripts/setup.sh [GROUP...]      groups: build train test clang clang19-libcxx aarch64 windows bench format lint
+#                                    docs mpi release (default: build test)
 #   source scripts/setup.sh          defines gradus_setup for another script
 #
 # A need is met by a command or a header, wherever it came from; what is missing is installed with apt-get, as root or
@@ -40,6 +40,9 @@ gradus_needs() {
     aarch64)
       echo "g++-aarch64-linux-gnu|g++ for 64-bit ARM|command -v aarch64-linux-gnu-g++"
       echo "qemu-user|qemu, to run programs for 64-bit ARM|command -v qemu-aarch64" ;;
+    windows)
+      echo "g++-mingw-w64-x86-64-posix|g++ for Windows|command -v x86_64-w64-mingw32-g++-posix"
+      echo "wine64|wine, to run programs for Windows|test -x /usr/lib/wine/wine64" ;;
     bench)
       gradus_needs build
       echo "doctest-dev|doctest|gradus_has_header doctest/doctest.h"
@@ -60,8 +63,8 @@ gradus_needs() {
       echo "lintian|lintian|command -v lintian"
       echo "python3-venv|Python's venv|python3 -m ensurepip --version" ;;
     *)
-      gradus_complain "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, bench, format, lint," \
-        "docs, mpi or release"
+      gradus_complain "setup: no group '$1': build, train, test, clang, clang19-libcxx, aarch64, windows, bench," \
+        "format, lint, docs, mpi or release"
       return 2 ;;
   esac
 }

@@ -3,8 +3,7 @@
 #
 #   scripts/test.sh [--preset NAME] [--only REGEX | --quick] [--jobs N]
 #
-#   --preset NAME   release (default), debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v2, x86-64-v3, aarch64 or
-#                   coverage
+#   --preset NAME   release (default), or another of CMakePresets.json, such as asan-ubsan, clang, aarch64 or windows
 #   --only REGEX    build and run only the tests whose ctest name matches, such as unit_core, compile_fail or header
 #   --quick         build and run only what finds most mistakes in an operation or below it: unit tests from core to
 #                   ops, gradients, messages about shapes, and layers
@@ -37,11 +36,9 @@ done
 status=0
 [[ "" =~ $only ]] || status=$?
 [[ $status -lt 2 ]] || fail "--only: '$only' is not a regular expression"
-case $preset in
-  release | debug | asan-ubsan | tsan | clang | clang19-libcxx | x86-64-v2 | x86-64-v3 | aarch64 | coverage) ;;
-  *) fail "no preset '$preset':" \
-    "release, debug, asan-ubsan, tsan, clang, clang19-libcxx, x86-64-v2, x86-64-v3, aarch64 or coverage" ;;
-esac
+# A preset to build is one line of the file.
+presets=$(sed -n '/"buildPresets"/,/]/s/.*"configurePreset": "\(.*\)".*/\1/p' CMakePresets.json | tr '\n' ' ')
+[[ " $presets" == *" $preset "* && $preset != *" "* ]] || fail "no preset '$preset'; there are: ${presets% }"
 if [[ -z $jobs ]]; then
   # A translation unit of templates may take 1.5 GB.
   memory_jobs=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo 2>/dev/null || true)
@@ -51,7 +48,7 @@ fi
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs takes a number above 0, not '$jobs'"
 
 groups=(test)
-if [[ $preset == clang || $preset == clang19-libcxx || $preset == aarch64 ]]; then groups+=("$preset"); fi
+if [[ $preset =~ ^(clang|clang19-libcxx|aarch64|windows)$ ]]; then groups+=("$preset"); fi
 gradus_setup "${groups[@]}"
 
 build=build/$preset

@@ -72,9 +72,9 @@
 #undef MADV_POPULATE_WRITE
 #undef O_TMPFILE
 #undef SYNC_FILE_RANGE_WRITE
-#pragma GCC poison copy_file_range epoll_create eventfd fallocate getrandom mallinfo2 malloc_trim memfd_create mkostemp \
-    mremap pipe2 posix_fallocate prctl pthread_getattr_default_np readahead sched_getaffinity secure_getenv \
-    sync_file_range syscall
+#pragma GCC poison copy_file_range epoll_create eventfd fallocate getrandom mallinfo2 malloc_trim memfd_create
+#pragma GCC poison mkostemp mremap pipe2 posix_fallocate prctl pthread_getattr_default_np readahead sched_getaffinity
+#pragma GCC poison secure_getenv sync_file_range syscall
 
-#define F_FULLFSYNC    51
-#define st_mtimespec   st_mtim
+#define F_FULLFSYNC  51
+#define st_mtimespec st_mtim
