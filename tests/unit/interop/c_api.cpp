@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "support/counted_heap.hpp"
-#include "support/scratch_folder.hpp"
+#include "../../support/counted_heap.hpp"
+#include "../../support/scratch_folder.hpp"
 
 namespace gr = gradus;
 
@@ -187,7 +187,7 @@ TEST_CASE("what is wrong is one line, and the handle is as before") {
   refused(some_save(h, ""), "some_save: the path is NULL or empty");
   refused(some_load(h, nullptr), "some_load: the path is NULL or empty");
   refused(some_load(h, missing.c_str()), "some_load: " + missing + ": no such file");
-  refused(some_save(h, (folder.path / "no" / "folder").c_str()), "cannot be written");
+  refused(some_save(h, (folder.path / "no" / "folder").string().c_str()), "cannot be written");
   const std::string theirs = (folder.path / "other.safetensors").string();
   CHECK(other_save(other, theirs.c_str()) == 0);
   refused(some_load(h, theirs.c_str()), "some_load: " + theirs);
