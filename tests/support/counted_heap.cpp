@@ -14,7 +14,18 @@ void* counted(std::size_t bytes, std::size_t alignment) {
   if (bytes >> 40 != 0) return nullptr;  // no machine has that, and sanitizers take the attempt for a fault
   if (countdown >= 0 && countdown-- == 0) return nullptr;
   bytes = (bytes + alignment - 1) / alignment * alignment;
+#if defined(_WIN32)
+  return _aligned_malloc(bytes == 0 ? alignment : bytes, alignment);
+#else
   return std::aligned_alloc(alignment, bytes == 0 ? alignment : bytes);
+#endif
+}
+void give_back(void* p) {
+#if defined(_WIN32)
+  _aligned_free(p);
+#else
+  std::free(p);
+#endif
 }
 void* or_throw(void* p) {
   if (p == nullptr) throw std::bad_alloc();
@@ -31,11 +42,11 @@ void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return count
 void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
   return counted(n, static_cast<std::size_t>(a));
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p) noexcept { give_back(p); }
+void operator delete[](void* p) noexcept { give_back(p); }
+void operator delete(void* p, std::size_t) noexcept { give_back(p); }
+void operator delete[](void* p, std::size_t) noexcept { give_back(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { give_back(p); }
+void operator delete(void* p, std::align_val_t) noexcept { give_back(p); }
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { give_back(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { give_back(p); }

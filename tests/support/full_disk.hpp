@@ -1,12 +1,21 @@
 // A disk without room: files of this process cannot grow beyond a limit.
 #pragma once
 
+#if !defined(_WIN32)
 #include <sys/resource.h>
+#endif
 
 #include <csignal>
 
+#include "system.hpp"
+
 namespace gradus_test {
 
+#if defined(_WIN32)
+struct full_disk {
+  explicit full_disk(unsigned = 0) {}
+};
+#else
 struct full_disk {
   explicit full_disk(rlim_t bytes = 0) {
     handler_ = std::signal(SIGXFSZ, SIG_IGN);
@@ -25,5 +34,6 @@ struct full_disk {
   rlimit before_{};
   void (*handler_)(int) = SIG_DFL;
 };
+#endif
 
 }  // namespace gradus_test

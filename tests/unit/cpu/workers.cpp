@@ -17,6 +17,8 @@
 #include <gradus/cpu/parallel.hpp>
 #include <gradus/gradus.hpp>
 
+#include "../../support/system.hpp"
+
 namespace gr = gradus;
 
 namespace {
@@ -124,7 +126,7 @@ TEST_CASE("OMP_NUM_THREADS is what threads begin with") {
   const char* const before = std::getenv("OMP_NUM_THREADS");
   const std::string kept = before == nullptr ? "" : before;
   const auto with = [](const char* value) {
-    setenv("OMP_NUM_THREADS", value, 1);
+    gradus_test::set_variable("OMP_NUM_THREADS", value);
     gr::stream stream;
     return gr::thread_count(stream);
   };
@@ -132,8 +134,7 @@ TEST_CASE("OMP_NUM_THREADS is what threads begin with") {
   CHECK(with("5,2") == 5);
   CHECK(with("nonsense") >= 1);
   CHECK(with("-4") >= 1);
-  if (before == nullptr) unsetenv("OMP_NUM_THREADS");
-  else setenv("OMP_NUM_THREADS", kept.c_str(), 1);
+  gradus_test::set_variable("OMP_NUM_THREADS", before == nullptr ? nullptr : kept.c_str());
 }
 
 TEST_CASE("several threads run loops at once, each on a context of its own") {

@@ -230,7 +230,8 @@ TEST_CASE("what holds no buffer is poisoned in builds with the address sanitizer
   CHECK(poisoned(node));
 }
 
-TEST_CASE("memory that ends while it is in use ends the program, and says which") {
+TEST_CASE("memory that ends while it is in use ends the program, and says which" *
+          doctest::skip(gradus_test::on_windows)) {
   CHECK(last_words([] {
           bench b;
           auto* const gone = new context<cpu>(b.s, b.heap);

@@ -1,8 +1,10 @@
 #pragma once
 // What a call says on stderr before it aborts, seen from outside: it runs in a child process.
+#if !defined(_WIN32)
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -10,9 +12,15 @@
 #include <cstdio>
 #include <string>
 
+#include "../../support/system.hpp"
+
 /// The stderr of a child that calls f, or "did not abort" and how it ended.
 template <class F>
 std::string last_words(const F& f) {
+#if defined(_WIN32)
+  static_cast<void>(f);
+  return "no fork";
+#else
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return "no pipe";
   std::fflush(nullptr);  // or the child may print it, too
@@ -36,4 +44,5 @@ std::string last_words(const F& f) {
   ::waitpid(child, &status, 0);
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) return text;
   return "did not abort: status " + std::to_string(status) + ", " + text;
+#endif
 }

@@ -4,8 +4,10 @@
 #include <csignal>
 #include <memory>
 
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 #include <gradus/ranks/rank_watch.hpp>
 
 #include "../../support/message_of.hpp"
@@ -43,6 +45,7 @@ TEST_CASE("the folder stays for the ranks that work, until the last one is done"
   CHECK(!std::filesystem::exists(ranks));
 }
 
+#if !defined(_WIN32)
 TEST_CASE("a process that is killed is noticed") {
   const gradus_test::scratch_folder folder;
   const pid_t process = fork();
@@ -56,6 +59,7 @@ TEST_CASE("a process that is killed is noticed") {
   CHECK(WIFSIGNALED(status));
   CHECK(other.failure() == "rank 0 has ended: without a word: it was killed, or crashed");
 }
+#endif
 
 TEST_CASE("two ranks cannot have one number") {
   const gradus_test::scratch_folder folder;

@@ -23,6 +23,7 @@
 #endif
 
 #include "../../support/scratch_folder.hpp"
+#include "../../support/system.hpp"
 
 namespace fs = std::filesystem;
 
@@ -183,7 +184,7 @@ TEST_CASE("progress writes plain lines to a file and redraws one on a terminal")
 TEST_CASE("on a narrow terminal a percentage stands in place of the bar, and leaves room for figures") {
   const char* const before = std::getenv("COLUMNS");
   const std::string kept = before == nullptr ? "" : before;
-  setenv("COLUMNS", "40", 1);
+  gradus_test::set_variable("COLUMNS", "40");
   std::FILE* file = std::tmpfile();
   REQUIRE(file != nullptr);
   {
@@ -193,8 +194,7 @@ TEST_CASE("on a narrow terminal a percentage stands in place of the bar, and lea
   }
   CHECK(contents(file) == "\r 50 % loss 2.9530  1 h 20 min left\033[K\r\033[K");
   std::fclose(file);
-  if (before == nullptr) unsetenv("COLUMNS");
-  else setenv("COLUMNS", kept.c_str(), 1);
+  gradus_test::set_variable("COLUMNS", before == nullptr ? nullptr : kept.c_str());
 }
 #endif
 
