@@ -47,7 +47,8 @@ void bert_case(runner<D>& r, const std::string& name, double tolerance) {
 template <class D>
 void bert_cases(runner<D>& r) {
   bert_case<gr::fp32>(r, "fp32", 2.5e-5);
-  bert_case<gr::fp32, small_embeddings>(r, "embeddings", 2.5e-5);
+  // The similarities' temperature multiplies differences, and the first step follows signs of gradients.
+  bert_case<gr::fp32, small_embeddings>(r, "embeddings", 2e-4);
   bert_case<gr::bf16_mixed>(r, "bf16_mixed", 1e-2);
   bert_case<gr::fp16_mixed>(r, "fp16_mixed", 1e-2);
 }

@@ -17,9 +17,15 @@ GRADUS_IMPL rank_watch::rank_watch(std::filesystem::path folder, index_t rank, i
   std::filesystem::create_directories(folder_, ignored);
   const std::filesystem::path path = file_of(rank_);
   file_ = platform::open_file(path.c_str(), platform::file_use::create);
-  if (file_ >= 0 && platform::lock_file(file_)) return;
+  // A rank that looks whether this one works has the file locked for a moment.
+  bool locked = false;
+  do { locked = file_ >= 0 && platform::lock_file(file_); } while (!locked && file_ >= 0 && errno == EWOULDBLOCK);
+  if (locked) return;
   const std::string reason = std::strerror(errno);  // NOLINT(concurrency-mt-unsafe)
-  if (file_ >= 0) platform::close_file(file_);
+  if (file_ >= 0) {
+    platform::close_file(file_);
+    std::filesystem::remove(path, ignored);
+  }
   throw error("rank_watch: cannot create and lock " + path.string() + ": " + reason);
 }
 

@@ -1,8 +1,11 @@
 // Ranks of one machine notice when one of them ends.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <csignal>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #if !defined(_WIN32)
 #include <sys/wait.h>
@@ -43,6 +46,25 @@ TEST_CASE("the folder stays for the ranks that work, until the last one is done"
   CHECK(other->failure() == "rank 1 has ended: of an exception");
   other.reset();
   CHECK(!std::filesystem::exists(ranks));
+}
+
+TEST_CASE("a rank comes while others look for it") {
+  const gradus_test::scratch_folder folder;
+  const gr::rank_watch other(folder.path, 0, 2);
+  std::atomic<bool> over = false;
+  std::vector<std::thread> looking(4);
+  for (std::thread& t : looking)
+    t = std::thread([&] {
+      while (!over) static_cast<void>(other.failure());
+    });
+  int came = 0;
+  const std::string failed = gradus_test::message_of([&] {
+    for (; came < 2000; ++came) const gr::rank_watch comes(folder.path, 1, 2);
+  });
+  over = true;
+  for (std::thread& t : looking) t.join();
+  CHECK(failed == "nothing was thrown");
+  CHECK(came == 2000);
 }
 
 #if !defined(_WIN32)
