@@ -23,7 +23,7 @@ using bench::batch;
 namespace {
 
 using training = bench::training<gr::cpu, std::int32_t>;
-constexpr int thread_counts[] = {1, 2, 8, 32, 96};
+constexpr int thread_counts[] = {1, 2, 8, 32, 96, 192};
 constexpr int repeats = 3;
 
 // Of the processor, and not of the clock on the wall: other programs may want it too.
@@ -177,10 +177,12 @@ int main() {
   const double whole = found[1]["step"].work;
   for (const auto& [name, alone] : found[1]) {
     std::printf("{\"name\": \"%s\", \"share\": %.5f, \"tasks\": %zu", name.c_str(), alone.work / whole,
-                found[32][name].tasks);
+                found[96][name].tasks);
     for (const int threads : thread_counts)
       if (threads > 1)
-        std::printf(", \"bound_%d\": %.2f", threads, found[threads][name].work / found[threads][name].path);
+        std::printf(", \"bound_%d\": %.2f, \"work_%d\": %.3f", threads,
+                    found[threads][name].work / found[threads][name].path, threads,
+                    found[threads][name].work / alone.work);
     std::printf("}\n");
   }
 }
