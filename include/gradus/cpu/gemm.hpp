@@ -2,6 +2,7 @@
 // The matrix product on the CPU: divides the result into tiles, one task each.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <type_traits>
 
@@ -75,6 +76,30 @@ struct tile_grid {
   static constexpr double second_loop = 4096;  // of a loop's begin and end
 };
 
+/// The grids of a stream's products: a step asks for the same ones again, and a search takes microseconds.
+class kept_grids {
+ public:
+  explicit kept_grids(const stream&) {}
+  /// tile_grid::for_threads().
+  template <class... Index>
+  const tile_grid& for_threads(Index... asked) {
+    const question q{asked...};
+    index_t place = 0;
+    for (const index_t x : q) place = place * 31 + x;
+    entry& e = entries_[place % entries_.size()];
+    if (e.asked != q) e = {q, tile_grid::for_threads(asked...)};
+    return e.grid;
+  }
+
+ private:
+  using question = std::array<index_t, 7>;
+  struct entry {
+    question asked{};
+    tile_grid grid{};
+  };
+  std::array<entry, 128> entries_;
+};
+
 /// C += each of `count` m x n matrices, in order.
 template <class T>
 void add_blocks(context<cpu>& ctx, index_t m, index_t n, index_t count, const T* blocks, T* c, index_t ldc) {
@@ -119,11 +144,13 @@ void gemm(context<cpu>& ctx, bool transpose_a, bool transpose_b, index_t m, inde
     return;
   }
   auto& threads = ctx.stream().get<workers>();
-  // Sums are sliced where C holds them. Memory that tasks share is not for a loop within a task.
+  // Sums are sliced where C holds them. What tasks share is not for a product within a task, which has one thread.
   const index_t kc = Kernel::kc_of(n, k), blocks = std::max<index_t>(1, (k + kc - 1) / kc);
-  const bool sliced = std::is_same_v<SC, Acc> && !threads.busy();
-  const auto g = tile_grid::for_threads(static_cast<index_t>(threads.count()), m, n, Kernel::tile_rows,
-                                        Kernel::tile_columns, sliced ? k : kc, kc);
+  constexpr index_t strip = Kernel::tile_rows, panel = Kernel::tile_columns;
+  const tile_grid g =
+      threads.busy() ? tile_grid::for_threads(1, m, n, strip, panel)
+                     : ctx.stream().get<kept_grids>().for_threads(static_cast<index_t>(threads.count()), m, n, strip,
+                                                                  panel, std::is_same_v<SC, Acc> ? k : kc, kc);
   const auto sizes = Kernel::template block_sizes_for<SC, SBias>(n, k, g.tallest(), g.widest());
   const index_t own = blocks / g.slices;  // blocks of the first slice, whose sums are in C
   Acc* const sums = g.slices == 1 ? nullptr : static_cast<Acc*>(threads.shared((blocks - own) * m * n * sizeof(Acc)));

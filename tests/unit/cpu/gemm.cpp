@@ -13,6 +13,7 @@
 #include <limits>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace gr = gradus;
@@ -274,6 +275,58 @@ TEST_CASE("the bits of a product do not depend on the number of threads") {
     }
     for (int t = 1; t < 5; ++t) CHECK(c[0] == c[t]);
   }
+}
+
+TEST_CASE_TEMPLATE("a deep product of few tiles is sliced for many threads, with the bits of one thread", T, float,
+                   double) {
+  using kernel = gr::cpu_kit::packed_gemm<T>;
+  world w;
+  const std::size_t m = 67, n = 53, k = 7013;
+  const std::size_t kc = kernel::kc_of(n, k);
+  const auto slices = [&](std::size_t threads) {
+    return gr::cpu_kit::tile_grid::for_threads(threads, m, n, kernel::tile_rows, kernel::tile_columns, k, kc).slices;
+  };
+  CHECK(slices(1) == 1);
+  CHECK(slices(96) > 1);
+  std::vector<T> a, b, bias;
+  for (const float x : random_numbers(m * k, 1)) a.push_back(static_cast<T>(x));
+  for (const float x : random_numbers(k * n, 2)) b.push_back(static_cast<T>(x));
+  for (const float x : random_numbers(n, 3)) bias.push_back(static_cast<T>(x));
+  const std::size_t ldc = n + 3;
+  for (const bool transposed : {false, true})
+    for (const bool with_bias : {false, true})
+      for (const bool add : {false, true}) {
+        CAPTURE(transposed);
+        CAPTURE(with_bias);
+        CAPTURE(add);
+        std::vector<T> first;
+        const T unwritten(7);
+        for (const int threads : {1, 2, 3, 8, 96}) {
+          CAPTURE(threads);
+          gr::set_thread_count(w.ctx.stream(), threads);
+          std::vector<T> c(m * ldc, add && !with_bias ? T(0.5) : std::numeric_limits<T>::quiet_NaN());
+          for (std::size_t i = 0; i < c.size(); ++i)
+            if (i % ldc >= n) c[i] = unwritten;
+          gr::cpu_kit::gemm<T>(w.ctx, transposed, !transposed, m, n, k, a.data(), transposed ? m : k, b.data(),
+                               transposed ? n : k, add, c.data(), ldc, with_bias ? bias.data() : nullptr);
+          std::size_t outside = 0;  // elements between rows that were written
+          for (std::size_t i = 0; i < c.size(); ++i) outside += i % ldc >= n && std::exchange(c[i], T(0)) != unwritten;
+          CHECK(outside == 0);
+          if (first.empty()) first = c;
+          CHECK(c == first);
+        }
+        double worst = 0;
+        for (std::size_t i = 0; i < m; ++i)
+          for (std::size_t j = 0; j < n; ++j) {
+            double exact = with_bias ? static_cast<double>(bias[j]) : add ? 0.5 : 0;
+            for (std::size_t q = 0; q < k; ++q)
+              exact += static_cast<double>(transposed ? a[q * m + i] : a[i * k + q]) *
+                       static_cast<double>(transposed ? b[q * n + j] : b[j * k + q]);
+            worst = std::max(worst, std::abs(static_cast<double>(first[i * ldc + j]) - exact));
+          }
+        // Partial sums are about 28 and are rounded by 2^-24 of it k times, which adds up as sqrt(k) does.
+        CHECK(worst < (std::is_same_v<T, double> ? 1e-11 : 3e-4));
+      }
 }
 
 TEST_CASE_TEMPLATE("a row has the same bits in a product of few rows and in one of many", T, float, double, gr::bf16) {
