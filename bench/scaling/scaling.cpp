@@ -3,7 +3,8 @@
 // of every task. Tasks then go to whichever thread is free first; what lies outside of loops, and waiting for the last
 // thread, gains nothing.
 //
-// One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop, and the bounds.
+// One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop on 96 threads; for
+// each number of threads the bound, and the work of all tasks over the time on one thread.
 #include <time.h>
 
 #include <algorithm>

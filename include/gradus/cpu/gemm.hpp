@@ -13,8 +13,8 @@
 
 namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
-/// Divides a result into rows x columns tiles of whole strips and panels, and the terms of its sums into slices of whole
-/// blocks of kc terms. The result's bits depend on neither.
+/// Divides a result into rows x columns tiles of whole strips and panels, and its sums into slices of whole blocks of
+/// terms. The result's bits depend on neither.
 struct tile_grid {
   index_t m, n, strip, panel;     ///< extents of the result, and the units of a tile
   index_t rows = 1, columns = 1;  ///< tiles in each direction

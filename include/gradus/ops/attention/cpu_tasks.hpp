@@ -23,10 +23,11 @@ void attention_forward_by(context<cpu>& ctx, const attention_extents& extents, c
                           attention_operand<T> out, C* lse, attention_operand<const T> q, attention_operand<const T> k,
                           attention_operand<const T> v) {
   using scratch = attention_scratch<attention_forward_scratch<B>, Head>;
-  // More threads get smaller blocks of queries, and the longest of all heads first.
+  // More threads get smaller blocks of queries, of whole packs, and the longest of all heads first.
   const index_t pairs = extents.batch * extents.heads, threads = static_cast<index_t>(thread_count(ctx.stream()));
+  constexpr index_t least = 16;
   index_t block = B::query_block;
-  while (block > 16 && pairs * ((extents.queries + block - 1) / block) < 2 * threads) block /= 2;
+  while (block > least && pairs * ((extents.queries + block - 1) / block) < 2 * threads) block /= 2;
   const index_t blocks = (extents.queries + block - 1) / block;
   const bool by_length = pairs * blocks < 4 * threads;
   parallel_tasks(ctx, pairs * blocks, sizeof(scratch), [=](index_t task, void* memory) {
