@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The speed-up that the grids of a training step allow on 2, 8, 32 and 96 threads, for each operation.
+"""The speed-up that the grids of a training step allow on 2 to 192 threads, for each operation.
 
     python3 bench/scaling/run.py [MODEL...]      MODEL: nano, seed, gpt2-64, gpt2-256; all unless named
 
 It needs no such machine: bench_scaling_<model> runs the very loops that so many threads would get, on one thread, and
 takes the time of every task. A bound is the work of all tasks over that of the busiest thread, with what lies outside
 of loops counted in full. Packing more in smaller tiles is work too, so a bound says how evenly it is spread and not how
-much of it there is.
+much of it there is: the columns with an x are the time on one thread, with its large tiles, over the busiest thread's.
 """
 import json
 import os
@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("nano", "seed", "gpt2-64", "gpt2-256")
-BOUNDS = ("bound_2", "bound_8", "bound_32", "bound_96")
+THREADS = (2, 8, 32, 96, 192)
 
 
 def main():
@@ -32,10 +32,12 @@ def main():
             sys.exit(f"bench/scaling: {program.relative_to(ROOT)} failed: {run.stderr.strip()}")
         ops = [json.loads(line) for line in run.stdout.splitlines()]
         ops.sort(key=lambda op: (op["name"] != "step", -op["share"]))
-        print(f"\n{model:<40}{'share':>8}{'tasks':>8}" + "".join(f"{b:>10}" for b in BOUNDS), flush=True)
+        print(f"\n{model:<40}{'share':>8}{'tasks':>8}" + "".join(f"{t:>8}{f'x {t}':>8}" for t in THREADS), flush=True)
         for op in ops:
             op["name"] = f"{model} {op['name'].removeprefix('causal_')}"
-            print(f"{op['name']:<40}{op['share']:>8.1%}{op['tasks']:>8}" + "".join(f"{op[b]:>10.1f}" for b in BOUNDS))
+            pairs = ((op[f"bound_{t}"], op[f"work_{t}"]) for t in THREADS)
+            columns = "".join(f"{bound:>8.1f}{bound / work:>8.1f}" for bound, work in pairs)
+            print(f"{op['name']:<40}{op['share']:>8.1%}{op['tasks']:>8}{columns}")
         rows += ops
     path = pathlib.Path(os.environ.get("GRADUS_BENCH_JSON", ROOT / "build" / "bench" / "scaling.json"))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -46,6 +46,10 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
   /// The kernel for products of few rows. A tile unit's sums have an order that vectors do not repeat.
   using few_rows = std::conditional_t<tiles, no_few_rows, gemm_few_rows<T, 24, Bytes, Factor>>;
 
+  /// Whether each block of kc terms is summed from zero and then added to C, so that a block may be summed elsewhere.
+  /// A tile unit adds terms to C itself.
+  static constexpr bool sums_apart = !tiles;
+
   /// The register tile of C; tiles should have multiples of it.
   static constexpr index_t tile_rows = Rows, tile_columns = Across * width;
 

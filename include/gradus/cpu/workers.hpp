@@ -69,6 +69,14 @@ class [[gnu::visibility("default")]] workers {
   int count() const { return wanted_; }
   void set_count(int threads) { wanted_ = std::max(1, threads); }
 
+  /// Whether a loop is running: a task's loops then run on its thread.
+  bool busy() const { return busy_.load(std::memory_order_relaxed); }
+  /// `bytes` of scratch for all tasks of the next loops, aligned to 64 bytes, until the next call; not while busy().
+  void* shared(std::size_t bytes) {
+    shared_.hold(bytes);
+    return shared_.data.get();
+  }
+
   /// Lets `who` run all later loops, on the calling thread; null ends that.
   void observe(loop_observer* who) { observer_ = who; }
 
@@ -128,6 +136,7 @@ class [[gnu::visibility("default")]] workers {
   loop_observer* observer_ = nullptr;
   std::vector<platform::thread> threads_;
   std::vector<block> memory_;
+  block shared_;
   std::unique_ptr<share[]> shares_;
   work work_{};
   index_t sharing_ = 0;

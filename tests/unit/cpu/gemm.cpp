@@ -15,6 +15,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../../support/message_of.hpp"
@@ -454,6 +455,69 @@ TEST_CASE("operands and results of any types are multiplied in one, and rounded 
   check_types<double, double, float, double>();
   check_types<double, gr::f16, double, float>();
   check_types<double, double, double, gr::bf16>();
+}
+
+namespace {
+
+// A deep product of few tiles on 1 to 96 threads: equal bits, near the exact sums.
+template <class Acc, class Factor, class Kernel = gr::cpu_kit::gemm_kernel<Acc, Factor, Factor>>
+void check_slices(double tolerance) {
+  world w;
+  const std::size_t m = 67, n = 53, k = 7013, ldc = n + 3;
+  const auto a = random_in<Factor>(m * k, 1), b = random_in<Factor>(k * n, 2);
+  const auto bias = random_in<Acc>(n, 3);
+  const auto slices = [&](std::size_t threads) {
+    return gr::cpu_kit::tile_grid::for_threads(threads, m, n, Kernel::tile_rows, Kernel::tile_columns, k,
+                                               Kernel::kc_of(n, k))
+        .slices;
+  };
+  CHECK(slices(1) == 1);
+  CHECK(slices(96) > 1);
+  for (const bool transposed : {false, true})
+    for (const bool with_bias : {false, true})
+      for (const bool add : {false, true}) {
+        CAPTURE(transposed);
+        CAPTURE(with_bias);
+        CAPTURE(add);
+        std::vector<Acc> first;
+        const Acc unwritten(7);
+        for (const int threads : {1, 2, 3, 8, 96}) {
+          CAPTURE(threads);
+          gr::set_thread_count(w.ctx.stream(), threads);
+          std::vector<Acc> c(m * ldc, add && !with_bias ? Acc(0.5) : std::numeric_limits<Acc>::quiet_NaN());
+          for (std::size_t i = 0; i < c.size(); ++i)
+            if (i % ldc >= n) c[i] = unwritten;
+          gr::cpu_kit::gemm<Acc, Kernel>(w.ctx, transposed, !transposed, m, n, k, a.data(), transposed ? m : k,
+                                         b.data(), transposed ? n : k, add, c.data(), ldc,
+                                         with_bias ? bias.data() : nullptr);
+          std::size_t outside = 0;  // elements between rows that were written
+          for (std::size_t i = 0; i < c.size(); ++i)
+            outside += i % ldc >= n && std::exchange(c[i], Acc(0)) != unwritten;
+          CHECK(outside == 0);
+          if (first.empty()) first = c;
+          CHECK(c == first);
+        }
+        double worst = 0;
+        for (std::size_t i = 0; i < m; ++i)
+          for (std::size_t j = 0; j < n; ++j) {
+            double exact = with_bias ? static_cast<double>(bias[j]) : add ? 0.5 : 0;
+            for (std::size_t q = 0; q < k; ++q)
+              exact += static_cast<double>(transposed ? a[q * m + i] : a[i * k + q]) *
+                       static_cast<double>(transposed ? b[q * n + j] : b[j * k + q]);
+            worst = std::max(worst, std::abs(static_cast<double>(first[i * ldc + j]) - exact));
+          }
+        CHECK(worst < tolerance);
+      }
+}
+
+}  // namespace
+
+TEST_CASE("a deep product of few tiles has the bits of one thread on many, which slice its sums") {
+  // Partial sums are about 28 and are rounded by 2^-24 of it k times, which adds up as sqrt(k) does.
+  check_slices<float, float>(3e-4);
+  check_slices<float, gr::bf16>(3e-4);
+  check_slices<double, double>(1e-11);
+  check_slices<float, gr::bf16, tiles>(3e-4);  // whose sums are not sliced
 }
 
 TEST_CASE_TEMPLATE("a narrow result of a deep product is the wide one, rounded", T, gr::bf16, gr::f16) {

@@ -24,11 +24,11 @@ template <class... Ts>
 inline constexpr bool have_floating_elements = (is_floating<Ts> && ...);
 
 /// The blocks of rows whose parameter gradients a norm sums separately: a fixed grid, independent of the thread count.
-constexpr index_t norm_block(index_t rows) { return (rows + 63) / 64; }
+constexpr index_t norm_block(index_t rows) { return (rows + 191) / 192; }
 /// The most blocks that tensors of this shape have.
 template <class Shape>
 inline constexpr index_t norm_blocks =
-    Shape::bounded ? (rows_of<Shape> < 64 ? rows_of<Shape> : 64)
+    Shape::bounded ? (rows_of<Shape> < 192 ? rows_of<Shape> : 192)
                    : (rows_of<Shape> + norm_block(rows_of<Shape>) - 1) / norm_block(rows_of<Shape>);
 
 /// Where a kernel writes the gradient for `sink`.

@@ -105,11 +105,11 @@ void for_tasks(context<cpu>& ctx, const reduction_grid& grid, const Reduce& redu
           const index_t first = i % grid.chunks * grid.chunk;
           reduce(parts[i], i / grid.chunks, first, std::min(grid.units, first + grid.chunk));
         });
-    for (index_t t = 0; t < grid.tasks; ++t) {
+    parallel_tasks(ctx, grid.tasks, [&](index_t t) {
       State* const of_task = parts.data() + t * grid.chunks;
       for (index_t c = 1; c < grid.chunks; ++c) of_task->merge(of_task[c]);
       finish(*of_task, t);
-    }
+    });
   }
 }
 
