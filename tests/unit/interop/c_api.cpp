@@ -6,6 +6,7 @@
 #include <gradus/gradus.hpp>
 #include <gradus/interop/c_api.hpp>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "../../support/counted_heap.hpp"
@@ -17,6 +18,18 @@ namespace {
 
 constexpr gr::index_t most = 9, width = 5, classes = 3;
 
+// x; its gradient is an error if an element of x is above a million.
+constexpr auto small_only(const auto& x) {
+  return gr::custom_op([](const auto& v) { return v; },
+                       [](const auto& gradient, const auto& /*output*/, const auto& v) {
+                         if constexpr (std::is_same_v<typename std::remove_cvref_t<decltype(v)>::device, gr::cpu>)
+                           for (gr::index_t i = 0; i < v.extents().size; ++i)
+                             if (v.data()[i] > 1e6f) throw gr::error("an element is too large");
+                         return gradient;
+                       },
+                       x);
+}
+
 // Dropout draws by seed and step; the optimizer of `other` has one state, not two.
 template <class D>
 struct model {
@@ -24,7 +37,7 @@ struct model {
   gr::nn::linear<gr::on<D>, 7, classes> last;
   GRADUS_MEMBERS(first, last)
 
-  constexpr auto operator()(const auto& x) const { return last(gr::dropout(gr::gelu(first(x)), 0.25)); }
+  constexpr auto operator()(const auto& x) const { return last(gr::dropout(small_only(gr::gelu(first(x))), 0.25)); }
 };
 template <class D, class Optimizer, gr::index_t Batch>
 struct training_by {
@@ -193,7 +206,10 @@ TEST_CASE("what is wrong is one line, and the handle is as before") {
   refused(some_load(h, theirs.c_str()), "some_load: " + theirs);
   std::ofstream(missing) << "something";
   refused(some_load(h, missing.c_str()), missing + ": ");
-  CHECK(step(h, b) == step(twin, b));
+  batch large = b;
+  for (float& x : large.x) x *= 1e9f;
+  refused(some_step(h, large.x.data(), large.y.data(), most, 0, nullptr), "some_step: an element is too large");
+  for (int i = 0; i < 2; ++i) CHECK(step(h, b) == step(twin, b));
   other_free(other);
   some_free(h);
   some_free(twin);
