@@ -1,7 +1,9 @@
 // The speed-up that one model's training step can reach on more threads than this machine has. The step runs as it does
 // where there are so many, with the very grids that its loops choose for them, but on one thread, which takes the time
-// of every task. Tasks then go to whichever thread is free first; what lies outside of loops, and waiting for the last
-// thread, gains nothing.
+// of every task. Tasks then go to threads as cpu_kit::workers gives them: each has a share, and steals when it is done.
+// So that all threads begin alike, as on cores of their own, a loop's first task runs once more before, which brings
+// what is shared, and where a share begins the inner caches are filled with something else. What lies outside of loops,
+// and waiting for the last thread, gains nothing.
 //
 // One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop on 96 threads; for
 // each number of threads the bound, and the work of all tasks over the time on one thread.
@@ -14,6 +16,7 @@
 #include <map>
 #include <queue>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../support/gpt_step.hpp"
@@ -25,7 +28,7 @@ namespace {
 
 using training = bench::training<gr::cpu, std::int32_t>;
 constexpr int thread_counts[] = {1, 2, 8, 32, 96, 192};
-constexpr int repeats = 3;
+constexpr int repeats = 5;
 
 // Of the processor, and not of the clock on the wall: other programs may want it too.
 double seconds_now() {
@@ -44,7 +47,11 @@ double clock_cost() {
   return least;
 }
 
+// The first task of a thread's share of a loop.
+std::size_t share_begin(std::size_t tasks, std::size_t threads, std::size_t thread) { return tasks * thread / threads; }
+
 struct loop_times {
+  std::size_t threads;  // at most one a task
   std::vector<double> tasks;
 };
 // An operation's application, or what lies between two: the loops in it, and the time outside of them.
@@ -59,7 +66,8 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
  public:
   std::vector<piece> pieces;
 
-  void start() {
+  void start(std::size_t threads) {
+    threads_ = threads;
     pieces.clear();
     open_piece("the rest");
   }
@@ -77,10 +85,17 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
   }
   void loop(gr::index_t tasks, const gr::cpu_kit::task_runner& run) override {
     close_piece();
-    loop_times l;
+    loop_times l{std::min(threads_, tasks), {}};
     l.tasks.reserve(tasks);
+    std::size_t share = 0;
+    if (l.threads > 1) run(0);
     double before = seconds_now();
     for (gr::index_t t = 0; t < tasks; ++t) {
+      if (l.threads > 1 && share < l.threads && t == share_begin(tasks, l.threads, share)) {
+        ++share;
+        fill_caches();
+        before = seconds_now();
+      }
       run(t);
       const double now = seconds_now();
       l.tasks.push_back(std::max(0.0, now - before - clock_));
@@ -95,9 +110,16 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
     pieces.push_back({name, {}, 0});
     since_ = seconds_now();
   }
+  // With what no task reads: more than a core's own caches hold.
+  void fill_caches() {
+    for (std::size_t i = 0; i < lines_.size(); i += 64) sum_ = sum_ + lines_[i];
+  }
   void close_piece() { pieces.back().serial += std::max(0.0, seconds_now() - since_ - clock_); }
 
   std::vector<std::string> names_;
+  std::size_t threads_ = 1;
+  std::vector<char> lines_ = std::vector<char>(std::size_t{4} << 20, 1);
+  volatile int sum_ = 0;
   double since_ = 0;
   const double clock_ = clock_cost();
 };
@@ -121,15 +143,24 @@ double total(const loop_times& l) {
   for (const double t : l.tasks) sum += t;
   return sum;
 }
-// What the busiest of `threads` has to do, if each takes the next task when it is free.
-double largest_share(const loop_times& l, int threads) {
-  std::priority_queue<double, std::vector<double>, std::greater<>> free_at;
-  for (int i = 0; i < threads; ++i) free_at.push(0);
+// When the last thread is done.
+double longest(const loop_times& l) {
+  std::vector<std::size_t> next, end;
+  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>, std::greater<>> free;
+  for (std::size_t i = 0; i < l.threads; ++i) {
+    next.push_back(share_begin(l.tasks.size(), l.threads, i));
+    end.push_back(share_begin(l.tasks.size(), l.threads, i + 1));
+    free.push({0, i});
+  }
   double last = 0;
-  for (const double t : l.tasks) {
-    const double done = free_at.top() + t;
-    free_at.pop();
-    free_at.push(done);
+  while (!free.empty()) {
+    const auto [at, self] = free.top();
+    free.pop();
+    std::size_t from = self;
+    while (next[from] == end[from] && (from + 1) % l.threads != self) from = (from + 1) % l.threads;
+    if (next[from] == end[from]) continue;
+    const double done = at + l.tasks[next[from]++];
+    free.push({done, self});
     last = std::max(last, done);
   }
   return last;
@@ -166,7 +197,7 @@ int main() {
     for (int r = 0; r < repeats; ++r) {
       for (auto* ctx : {&persistent, &transient}) ctx->observe(&watch);
       stream.get<gr::cpu_kit::workers>().observe(&watch);
-      watch.start();
+      watch.start(static_cast<std::size_t>(threads));
       step();
       watch.stop();
       keep_least(best, watch.pieces);
@@ -178,7 +209,7 @@ int main() {
         f.path += p.serial;
         for (const loop_times& l : p.loops) {
           f.work += total(l);
-          f.path += largest_share(l, threads);
+          f.path += longest(l);
           f.tasks = std::max(f.tasks, l.tasks.size());
         }
       }

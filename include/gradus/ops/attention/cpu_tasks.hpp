@@ -23,17 +23,15 @@ void attention_forward_by(context<cpu>& ctx, const attention_extents& extents, c
                           attention_operand<T> out, C* lse, attention_operand<const T> q, attention_operand<const T> k,
                           attention_operand<const T> v) {
   using scratch = attention_scratch<attention_forward_scratch<B>, Head>;
-  // More threads get smaller blocks of queries, of whole packs, and the longest of all heads first.
+  // More threads get smaller blocks of queries, of whole packs.
   const index_t pairs = extents.batch * extents.heads, threads = static_cast<index_t>(thread_count(ctx.stream()));
   constexpr index_t least = 16;
   index_t block = B::query_block;
-  while (block > least && pairs * ((extents.queries + block - 1) / block) < 2 * threads) block /= 2;
+  while (block > least && pairs * ((extents.queries + block - 1) / block) < 4 * threads) block /= 2;
   const index_t blocks = (extents.queries + block - 1) / block;
-  const bool by_length = pairs * blocks < 4 * threads;
   parallel_tasks(ctx, pairs * blocks, sizeof(scratch), [=](index_t task, void* memory) {
     auto& mine = *static_cast<scratch*>(memory);
-    const index_t pair = by_length ? task % pairs : task / blocks;
-    const index_t q0 = (blocks - 1 - (by_length ? task / pairs : task % blocks)) * block;
+    const index_t pair = task / blocks, q0 = (blocks - 1 - task % blocks) * block;
     const index_t b = pair / extents.heads, h = pair % extents.heads, kv = h / extents.group;
     attention_forward_block<B>(mine, Head(rules, b, h, mine), extents.key_block, q0,
                                std::min(block, extents.queries - q0), attention_from(out, b, h, q0),
