@@ -1,9 +1,9 @@
 // The speed-up that one model's training step can reach on more threads than this machine has. The step runs as it does
 // where there are so many, with the very grids that its loops choose for them, but on one thread, which takes the time
 // of every task. Tasks then go to threads as cpu_kit::workers gives them: each has a share, and steals when it is done.
-// So that all threads begin alike, as on cores of their own, a loop's first task runs once more before, which brings
-// what is shared, and where a share begins the inner caches are filled with something else. What lies outside of loops,
-// and waiting for the last thread, gains nothing.
+// So that all threads begin alike, as on cores of their own, a loop runs once before, which brings what they share, and
+// where a share begins the inner caches are filled with something else. What lies outside of loops, and waiting for the
+// last thread, gains nothing.
 //
 // One JSON line an operation, and one for the step: name, share of the step, most tasks in a loop on 96 threads; for
 // each number of threads the bound, and the work of all tasks over the time on one thread.
@@ -28,7 +28,7 @@ namespace {
 
 using training = bench::training<gr::cpu, std::int32_t>;
 constexpr int thread_counts[] = {1, 2, 8, 32, 96, 192};
-constexpr int repeats = 5;
+constexpr int repeats = 3;
 
 // Of the processor, and not of the clock on the wall: other programs may want it too.
 double seconds_now() {
@@ -88,7 +88,7 @@ class stopwatch final : public gr::observer, public gr::cpu_kit::loop_observer {
     loop_times l{std::min(threads_, tasks), {}};
     l.tasks.reserve(tasks);
     std::size_t share = 0;
-    if (l.threads > 1) run(0);
+    for (gr::index_t t = 0; t < tasks && l.threads > 1; ++t) run(t);
     double before = seconds_now();
     for (gr::index_t t = 0; t < tasks; ++t) {
       if (l.threads > 1 && share < l.threads && t == share_begin(tasks, l.threads, share)) {
