@@ -1,12 +1,11 @@
 #include "starting_model.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
+#include <string>
 #include <system_error>
 #include <type_traits>
 
+#include <gradus/core/platform.hpp>
 #include <gradus/data/chat_format.hpp>
 #include <gradus/run/program.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
@@ -23,9 +22,15 @@ namespace fs = std::filesystem;
 // The tokenizer in a GGUF file, in a folder that is removed with the last copy of the pointer.
 static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) {
   const gr::gguf_file from(file);
-  std::string name = (fs::temp_directory_path() / "gradus-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw gr::error(name + ": cannot be made: " + std::strerror(errno));
-  const std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* p) {
+  const std::string name = "gradus-" + std::to_string(gr::platform::process_number()) + "-";
+  fs::path made;
+  std::error_code problem;
+  for (int n = 0;; ++n) {
+    made = fs::temp_directory_path() / (name + std::to_string(n));
+    if (fs::create_directory(made, problem)) break;
+    if (problem) throw gr::error(made.string() + ": cannot be made: " + problem.message());
+  }
+  const std::shared_ptr<const fs::path> folder(new fs::path(made), [](const fs::path* p) {
     std::error_code ignored;
     fs::remove_all(*p, ignored);
     delete p;

@@ -1,6 +1,7 @@
 #pragma once
 // What tests ask of the system besides the library. Windows has no fork(), no named pipes in folders, no limits on
-// files, and no files that their owner may not read: tests of these are skipped there.
+// files, and no files that their owner may not read. It removes and replaces no file that is open, and MinGW's
+// std::filesystem makes no symbolic links. Tests of these are skipped there.
 
 #include <cstdlib>
 

@@ -1,7 +1,5 @@
 // Writes text with a model that gpt_train saved. Compiled for the model's sizes, like the trainer.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -20,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradus/core/platform.hpp>
 #include <gradus/generate/stop_text.hpp>
 #include <gradus/generate/token_window.hpp>
 #include <gradus/report/progress.hpp>
@@ -219,9 +218,10 @@ int write_texts(const options& o) {
     const gr::chat_format format =
         chat_format_of(o, tokenizer.empty() ? model_folder : std::filesystem::path(tokenizer).parent_path());
     const gr::tokenizer spelt = tokenizer.empty() ? gr::byte_level_tokenizer() : gpt::read_model_tokenizer(tokenizer);
-    gpt::chat<interrupted_at>(window, model::context, spelt, format,
-                              {.system = o.system, .count = o.count, .how = o.how, .shows_prompt = isatty(0) == 1},
-                              std::cin, print);
+    gpt::chat<interrupted_at>(
+        window, model::context, spelt, format,
+        {.system = o.system, .count = o.count, .how = o.how, .shows_prompt = gr::platform::is_terminal(0)}, std::cin,
+        print);
     return 0;
   }
 

@@ -68,7 +68,7 @@ GRADUS_IMPL OVERLAPPED place_at(std::uint64_t at) {
 GRADUS_IMPL int open_file(const path_character* path, file_use use) {
   const bool reads = use == file_use::read;
   const DWORD follow = reads ? 0 : FILE_FLAG_OPEN_REPARSE_POINT;
-  const HANDLE opened = ::CreateFileW(path, GENERIC_READ | (reads ? 0 : GENERIC_WRITE | DELETE),
+  const HANDLE opened = ::CreateFileW(path, GENERIC_READ | (reads ? 0 : GENERIC_WRITE),
                                       FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
                                       use == file_use::create   ? CREATE_NEW
                                       : use == file_use::append ? OPEN_ALWAYS
@@ -178,15 +178,9 @@ GRADUS_IMPL std::size_t page_bytes() { return 4096; }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-GRADUS_IMPL double plain_strtod(const char* text, char** end) {
-  const _locale_t plain = ::_create_locale(LC_NUMERIC, "C");
-  const double value = ::_strtod_l(text, end, plain);
-  ::_free_locale(plain);
-  return value;
-}
-GRADUS_IMPL float plain_strtof(const char* text, char** end) {
-  return static_cast<float>(plain_strtod(text, end));  // rounded twice: msvcrt has no _strtof_l
-}
+// MinGW's own, which know no locale: msvcrt has no strtof of a locale, and its strtod reads no "inf".
+GRADUS_IMPL float plain_strtof(const char* text, char** end) { return ::__mingw_strtof(text, end); }
+GRADUS_IMPL double plain_strtod(const char* text, char** end) { return ::__mingw_strtod(text, end); }
 
 // ---- the machine ----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
 #include "../core/platform.hpp"
+#include "../core/watched_word.hpp"
 #include "../memory/context.hpp"
 
 namespace gradus::cpu_kit {  // shared by all builds
@@ -130,7 +131,7 @@ class [[gnu::visibility("default")]] workers {
   void announce();
   void wait_for_those_inside();
   // Polls for a while, then sleeps.
-  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old);
+  static void wait_while(const platform::watched_word& value, std::uint32_t old);
 
   int wanted_;
   loop_observer* observer_ = nullptr;
@@ -142,8 +143,8 @@ class [[gnu::visibility("default")]] workers {
   index_t sharing_ = 0;
   std::exception_ptr error_;
   std::atomic<bool> busy_{false}, failed_{false}, stopping_{false};
-  alignas(64) std::atomic<std::uint32_t> news_{0};  // number of loops, polled by the threads
-  alignas(64) std::atomic<std::uint32_t> gate_{0};  // number of threads inside, and whether the gate is open
+  alignas(64) platform::watched_word news_{0};  // number of loops, polled by the threads
+  alignas(64) platform::watched_word gate_{0};  // number of threads inside, and whether the gate is open
 };
 
 }  // namespace gradus::cpu_kit

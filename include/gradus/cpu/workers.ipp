@@ -118,7 +118,7 @@ GRADUS_IMPL void workers::wait_for_those_inside() {
   failed_.store(false, std::memory_order_relaxed);
 }
 
-GRADUS_IMPL void workers::wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+GRADUS_IMPL void workers::wait_while(const platform::watched_word& value, std::uint32_t old) {
   for (int looks = 0; value.load(std::memory_order_acquire) == old; ++looks) {
     if (looks >= patience) return value.wait(old, std::memory_order_acquire);
     platform::relax();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../core/config.hpp"
+#include "../core/watched_word.hpp"
 #include "cpu/reduce.hpp"
 #include "queued_communicator.hpp"
 
@@ -43,8 +44,8 @@ class thread_group {
   std::vector<collective> calls_;  // of each rank, between arrive() and leave()
   std::mutex mutex_;
   std::string why_;
-  bool spins_ = false;                               // there is a processor for each rank
-  alignas(64) std::atomic<std::uint32_t> phase_{0};  // number of times that all have met; bit 0: a rank has failed
+  bool spins_ = false;                           // there is a processor for each rank
+  alignas(64) platform::watched_word phase_{0};  // number of times that all have met; bit 0: a rank has failed
   alignas(64) std::atomic<std::uint32_t> arrived_{0};
 };
 

@@ -52,12 +52,14 @@ GRADUS_IMPL tensorboard_writer::tensorboard_writer(const std::filesystem::path& 
   const auto now = static_cast<long long>(std::time(nullptr));
   const std::string name = (folder / ("events.out.tfevents." + std::to_string(now) + ".gradus")).string();
   path_ = name;
-  for (int again = 2; file_ == nullptr; ++again) {
-    errno = 0;
-    file_.reset(platform::open_stream(std::filesystem::path(path_).c_str(), "wbx"));
-    if (file_ == nullptr && errno != EEXIST) fail();
-    if (file_ == nullptr) path_ = name + "." + std::to_string(again);
+  int made = -1;
+  for (int again = 2; made < 0; ++again) {
+    made = platform::open_file(std::filesystem::path(path_).c_str(), platform::file_use::create);
+    if (made < 0 && errno != EEXIST) fail();
+    if (made < 0) path_ = name + "." + std::to_string(again);
   }
+  file_.reset(platform::stream_of(made, "wb"));
+  if (file_ == nullptr) fail();
   std::setvbuf(file_.get(), nullptr, _IONBF, 0);
   std::string event = begin_event(0);
   detail::add_bytes(event, 3, "brain.Event:2");  // file_version

@@ -148,7 +148,7 @@ TEST_CASE("a text file is one example, and a folder those of its files, by name"
   REQUIRE(all.size() == 3);
   CHECK(std::get<gr::plain_example>(all[0].content).text == "# one");
   CHECK(std::get<gr::plain_example>(all[1].content).text == "two\n");
-  CHECK(all[2].where == (folder / "texts/c.txt").string());
+  CHECK(all[2].where == (folder / "texts" / "c.txt").string());
   refused("u.txt", "\xff", ": is not UTF-8");
   std::filesystem::remove_all(folder / "texts/a");
   std::filesystem::create_directories(folder / "none");

@@ -12,6 +12,7 @@
 
 #include "../../support/message_of.hpp"
 #include "../../support/scratch_folder.hpp"
+#include "../../support/system.hpp"
 
 using namespace gradus;
 using gradus_test::message_of;
@@ -48,7 +49,8 @@ struct place {
 
 }  // namespace
 
-TEST_CASE("blocks in a file are zero at first, keep what is written, and leave nothing in the folder") {
+TEST_CASE("blocks in a file are zero at first, keep what is written, and leave nothing in the folder" *
+          doctest::skip(gradus_test::on_windows)) {
   place p;
   CHECK(std::filesystem::is_empty(p.folder.path));
   {
@@ -72,7 +74,7 @@ TEST_CASE("blocks in a file are zero at first, keep what is written, and leave n
   CHECK(static_cast<const std::uint8_t*>(again.data())[mebibyte - 1] == 0);
 }
 
-TEST_CASE("dropped pages are not resident") {
+TEST_CASE("dropped pages are not resident" * doctest::skip(gradus_test::on_windows)) {
   place p;
   const buffer<cpu> block(p.ctx, 32 * mebibyte, category::optimizer_state);
   auto* const bytes = static_cast<std::uint8_t*>(block.data());
@@ -89,7 +91,8 @@ TEST_CASE("dropped pages are not resident") {
   CHECK(bytes[0] + bytes[1] + bytes[24 * mebibyte - 1024] == 2);
 }
 
-TEST_CASE("copies out of the file have what was written last, in the order in which they were started") {
+TEST_CASE("copies out of the file have what was written last, in the order in which they were started" *
+          doctest::skip(gradus_test::on_windows)) {
   place p;
   const buffer<cpu> block(p.ctx, mebibyte, category::parameter);
   auto* const bytes = static_cast<std::uint8_t*>(block.data());
@@ -106,7 +109,8 @@ TEST_CASE("copies out of the file have what was written last, in the order in wh
         "file_resource.start_copy: the bytes are not in a block of the file");
 }
 
-TEST_CASE("a disk that is too small and a folder that does not exist are one clear line") {
+TEST_CASE("a disk that is too small and a folder that does not exist are one clear line" *
+          doctest::skip(gradus_test::on_windows)) {
   place p;
   const std::string message =
       message_of([&] { const buffer<cpu> huge(p.ctx, std::size_t{1} << 60, category::optimizer_state); });

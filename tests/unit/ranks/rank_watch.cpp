@@ -15,6 +15,7 @@
 
 #include "../../support/message_of.hpp"
 #include "../../support/scratch_folder.hpp"
+#include "../../support/system.hpp"
 
 namespace gr = gradus;
 
@@ -48,7 +49,7 @@ TEST_CASE("the folder stays for the ranks that work, until the last one is done"
   CHECK(!std::filesystem::exists(ranks));
 }
 
-TEST_CASE("a rank comes while others look for it") {
+TEST_CASE("a rank comes while others look for it" * doctest::skip(gradus_test::on_windows)) {
   const gradus_test::scratch_folder folder;
   const gr::rank_watch other(folder.path, 0, 2);
   std::atomic<bool> over = false;
