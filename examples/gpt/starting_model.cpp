@@ -30,6 +30,7 @@ static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) 
     if (fs::create_directory(made, problem)) break;
     if (problem) throw gr::error(made.string() + ": cannot be made: " + problem.message());
   }
+  fs::permissions(made, fs::perms::owner_all);
   const std::shared_ptr<const fs::path> folder(new fs::path(made), [](const fs::path* p) {
     std::error_code ignored;
     fs::remove_all(*p, ignored);
