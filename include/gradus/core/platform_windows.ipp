@@ -216,6 +216,9 @@ GRADUS_IMPL std::size_t terminal_columns() {
   if (::GetConsoleScreenBufferInfo(::GetStdHandle(STD_OUTPUT_HANDLE), &known) == 0) return 0;
   return static_cast<std::size_t>(known.srWindow.Right - known.srWindow.Left + 1);
 }
-GRADUS_IMPL void reserve_standard_streams() {}
+GRADUS_IMPL void reserve_standard_streams() {
+  for (std::FILE* const stream : {stdout, stderr})
+    if (const int file = ::_fileno(stream); file >= 0) ::_setmode(file, _O_BINARY);
+}
 
 }  // namespace gradus::platform
