@@ -23,7 +23,7 @@ succeeds "$train" "${flags[@]}" --resume cut --threads 1 --workers 4
 has out '^resumed after step 3'
 succeeds "$train" "${flags[@]}" --out ranks --ranks 2
 for other in cut ranks; do
-  cmp -s straight/model.safetensors $other/model.safetensors || wrong "$other: the weights are not those of the straight run"
+  cmp -s {straight,$other}/model.safetensors || wrong "$other: other weights than those of the straight run"
 done
 refuses 1 'straight: .*' "$train" "${flags[@]}" --out straight
 refuses 1 'nowhere.txt: no such file' "$train" --data nowhere.txt --out none
