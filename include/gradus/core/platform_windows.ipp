@@ -16,6 +16,9 @@
 #include <share.h>
 #include <sys/stat.h>
 
+#undef far  // names that programs give; in windows.h they are empty
+#undef near
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
