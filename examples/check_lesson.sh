@@ -6,6 +6,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-output=$("$1" "${@:3}") || { status=$?; printf '%s\n' "$output"; echo "$1 ended with $status" >&2; exit 1; }
+output=$("$1" "${@:3}" | tr -d '\r') ||
+  { status=$?; printf '%s\n' "$output"; echo "$1 ended with $status" >&2; exit 1; }
 printf '%s\n' "$output"
 grep -qE -- "$2" <<<"$output" || { echo "no line matches: $2" >&2; exit 1; }

@@ -8,6 +8,7 @@ refuses() {
   shift 2
   "$@" >out 2>err </dev/null || status=$?
   [[ $status -eq $expected ]] || wrong "status $status, not $expected: $*"
+  sed -i 's/\r$//' err  # of a program of Windows
   [[ $(wc -l <err) -eq 1 ]] || wrong "$(wc -l <err) lines on stderr, not one: $*: $(head -c 300 err)"
   grep -qE -- "$regex" err || wrong "'$(cat err)' does not match '$regex': $*"
 }

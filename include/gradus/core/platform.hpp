@@ -142,8 +142,8 @@ bool permit_tiles();
 bool is_terminal(int stream);
 /// The columns of the terminal that standard output goes to; 0 if that is none, or does not say.
 std::size_t terminal_columns();
-/// Opens the null device in place of standard streams that are closed (>&-), unwritable, so that no file which is
-/// opened later gets what is meant for the screen.
+/// Opens the null device, unwritable, in place of standard streams that are closed (>&-), so that no later file gets
+/// what is meant for the screen. On Windows, what is written is then passed on without carriage returns.
 void reserve_standard_streams();
 
 }  // namespace gradus::platform

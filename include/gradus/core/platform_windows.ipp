@@ -16,11 +16,16 @@
 #include <share.h>
 #include <sys/stat.h>
 
+#undef far  // names that programs give; in windows.h they are empty
+#undef near
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <limits>
 #include <string>
+#include <system_error>
 
 #include "platform.hpp"
 
@@ -178,9 +183,17 @@ GRADUS_IMPL std::size_t page_bytes() { return 4096; }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-// MinGW's own, which know no locale: msvcrt has no strtof of a locale, and its strtod reads no "inf".
-GRADUS_IMPL float plain_strtof(const char* text, char** end) { return ::__mingw_strtof(text, end); }
-GRADUS_IMPL double plain_strtod(const char* text, char** end) { return ::__mingw_strtod(text, end); }
+// MinGW's strtod asks the program's locale, and msvcrt's knows no "inf".
+template <class T>
+T plain_number(const char* text, char** end) {
+  T value{};
+  const auto [last, problem] = std::from_chars(text, text + std::char_traits<char>::length(text), value);
+  if (problem == std::errc::result_out_of_range) errno = ERANGE;
+  *end = const_cast<char*>(last);
+  return value;
+}
+GRADUS_IMPL float plain_strtof(const char* text, char** end) { return plain_number<float>(text, end); }
+GRADUS_IMPL double plain_strtod(const char* text, char** end) { return plain_number<double>(text, end); }
 
 // ---- the machine ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +229,9 @@ GRADUS_IMPL std::size_t terminal_columns() {
   if (::GetConsoleScreenBufferInfo(::GetStdHandle(STD_OUTPUT_HANDLE), &known) == 0) return 0;
   return static_cast<std::size_t>(known.srWindow.Right - known.srWindow.Left + 1);
 }
-GRADUS_IMPL void reserve_standard_streams() {}
+GRADUS_IMPL void reserve_standard_streams() {
+  for (std::FILE* const stream : {stdout, stderr})
+    if (const int file = ::_fileno(stream); file >= 0) ::_setmode(file, _O_BINARY);
+}
 
 }  // namespace gradus::platform

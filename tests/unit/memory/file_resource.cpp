@@ -1,4 +1,4 @@
-// Memory in a mapped file.
+// Memory in a mapped file, which needs Linux.
 #include <doctest/doctest.h>
 
 #include <cstddef>
