@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/system.hpp"
 #include "../memory/dies.hpp"
 
 namespace gr = gradus;
@@ -103,7 +104,7 @@ TEST_CASE("a recorded value that is used when its tape is gone is refused") {
   }
 }
 
-TEST_CASE("a context that ends before its tape ends the program") {
+TEST_CASE("a context that ends before its tape ends the program" * doctest::skip(gradus_test::on_windows)) {
   CHECK(last_words([] {
           bench b;
           auto* const gone = new gr::context<gr::cpu>(b.s, b.heap);
