@@ -19,6 +19,7 @@ endfunction()
 
 # gradus_kernel_sources(<variable>): a source for each part of compiled_kernels.hpp, so that all cores compile them.
 function(gradus_kernel_sources variable)
+  set(sources "")
   foreach(part RANGE 1 4)
     set(source "${CMAKE_CURRENT_BINARY_DIR}/gradus_kernels_${part}.cpp")
     file(CONFIGURE OUTPUT "${source}"

@@ -8,7 +8,7 @@
 #   scripts/release.sh                        checks everything, and makes the tag vX.Y.Z; pushes nothing
 set -euo pipefail
 export LC_ALL=C  # digits are 0 to 9, and letters have one upper case
-# numbers: failed
+# numbers: failed status
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/setup.sh
 
@@ -35,7 +35,12 @@ failed=0
 check() {
   local name=$1
   shift
-  if "$@" >"$build/$name.log" 2>&1; then
+  local status=0
+  set +e  # a condition would have commands in it go on after a failure
+  (set -e; "$@") >"$build/$name.log" 2>&1
+  status=$?
+  set -e
+  if [[ $status -eq 0 ]]; then
     echo "ok      $name: $(tail -n 1 "$build/$name.log")"
   else
     echo "FAILED  $name: $(tail -n 1 "$build/$name.log") (see $build/$name.log)"

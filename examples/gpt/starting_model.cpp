@@ -28,7 +28,8 @@ static std::shared_ptr<const fs::path> unpacked_tokenizer(const fs::path& file) 
   for (int n = 0;; ++n) {
     made = fs::temp_directory_path() / (name + std::to_string(n));
     if (fs::create_directory(made, problem)) break;
-    if (problem) throw gr::error(made.string() + ": cannot be made: " + problem.message());
+    if (problem && problem != std::errc::file_exists)
+      throw gr::error(made.string() + ": cannot be made: " + problem.message());
   }
   fs::permissions(made, fs::perms::owner_all);
   const std::shared_ptr<const fs::path> folder(new fs::path(made), [](const fs::path* p) {
