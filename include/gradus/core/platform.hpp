@@ -45,15 +45,16 @@ using path_character = char;
 
 /// How a file is opened. Programs that this one starts do not get it.
 enum class file_use {
-  read,    ///< to read
-  create,  ///< a new file, to read and write; fails with EEXIST if one is there
-  take,    ///< a file that is there, to lock it; does not wait for a pipe's other end
-  append,  ///< to read, and to write at its end; made where there is none
+  read,            ///< to read
+  create,          ///< a new file, to read and write; fails with EEXIST if one is there
+  create_private,  ///< likewise, and nobody but its owner may open it
+  take,            ///< a file that is there, to lock it; does not wait for a pipe's other end
+  append,          ///< to read, and to write at its end; made where there is none
 };
 /// Opens a file. All but `read` fail with ELOOP for a symbolic link: in a folder from elsewhere it may name any file.
 int open_file(const path_character* path, file_use use);
 void close_file(int file);
-/// A stream over an open file, which it closes with itself; `mode` as for fopen.
+/// A stream over an open file, which it closes with itself, or at once if it cannot be made; `mode` as for fopen.
 std::FILE* stream_of(int file, const char* mode);
 /// fopen.
 std::FILE* open_stream(const path_character* path, const char* mode);

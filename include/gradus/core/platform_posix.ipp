@@ -36,6 +36,8 @@ GRADUS_IMPL int open_file(const path_character* path, file_use use) {
       return ::open(path, O_RDONLY | O_CLOEXEC);
     case file_use::create:
       return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    case file_use::create_private:
+      return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     case file_use::take:
       return ::open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     case file_use::append:
@@ -44,7 +46,13 @@ GRADUS_IMPL int open_file(const path_character* path, file_use use) {
   return -1;
 }
 GRADUS_IMPL void close_file(int file) { ::close(file); }
-GRADUS_IMPL std::FILE* stream_of(int file, const char* mode) { return ::fdopen(file, mode); }
+GRADUS_IMPL std::FILE* stream_of(int file, const char* mode) {
+  std::FILE* const stream = ::fdopen(file, mode);
+  const int reason = errno;
+  if (stream == nullptr) ::close(file);
+  errno = reason;
+  return stream;
+}
 GRADUS_IMPL std::FILE* open_stream(const path_character* path, const char* mode) { return std::fopen(path, mode); }
 GRADUS_IMPL int file_of(std::FILE* stream) { return ::fileno(stream); }
 GRADUS_IMPL bool seek(std::FILE* stream, std::int64_t position) {

@@ -75,9 +75,9 @@ GRADUS_IMPL int open_file(const path_character* path, file_use use) {
   const DWORD follow = reads ? 0 : FILE_FLAG_OPEN_REPARSE_POINT;
   const HANDLE opened = ::CreateFileW(path, GENERIC_READ | (reads ? 0 : GENERIC_WRITE),
                                       FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
-                                      use == file_use::create   ? CREATE_NEW
-                                      : use == file_use::append ? OPEN_ALWAYS
-                                                                : OPEN_EXISTING,
+                                      use == file_use::create || use == file_use::create_private ? CREATE_NEW
+                                      : use == file_use::append                                  ? OPEN_ALWAYS
+                                                                                                 : OPEN_EXISTING,
                                       FILE_ATTRIBUTE_NORMAL | follow, nullptr);
   if (opened == INVALID_HANDLE_VALUE) return failed_by_system() ? 0 : -1;
   BY_HANDLE_FILE_INFORMATION found{};
@@ -92,7 +92,13 @@ GRADUS_IMPL int open_file(const path_character* path, file_use use) {
   return ::_open_osfhandle(reinterpret_cast<std::intptr_t>(opened), flags);
 }
 GRADUS_IMPL void close_file(int file) { ::_close(file); }
-GRADUS_IMPL std::FILE* stream_of(int file, const char* mode) { return ::_fdopen(file, mode); }
+GRADUS_IMPL std::FILE* stream_of(int file, const char* mode) {
+  std::FILE* const stream = ::_fdopen(file, mode);
+  const int reason = errno;
+  if (stream == nullptr) ::_close(file);
+  errno = reason;
+  return stream;
+}
 GRADUS_IMPL std::FILE* open_stream(const path_character* path, const char* mode) {
   return ::_wfopen(path, std::wstring(mode, mode + std::char_traits<char>::length(mode)).c_str());
 }

@@ -16,7 +16,7 @@ GRADUS_IMPL rank_watch::rank_watch(std::filesystem::path folder, index_t rank, i
   std::error_code ignored;  // opening the file says what is wrong
   std::filesystem::create_directories(folder_, ignored);
   const std::filesystem::path path = file_of(rank_);
-  file_ = platform::open_file(path.c_str(), platform::file_use::create);
+  file_ = platform::open_file(path.c_str(), platform::file_use::create_private);
   // A rank that looks whether this one works has the file locked for a moment.
   bool locked = false;
   do { locked = file_ >= 0 && platform::lock_file(file_); } while (!locked && file_ >= 0 && errno == EWOULDBLOCK);

@@ -26,6 +26,9 @@ TEST_CASE("a rank that ends tells the others why, and one that has done its work
     auto done = std::make_unique<gr::rank_watch>(ranks, 0, 3);
     gr::rank_watch ended(ranks, 1, 3);
     const gr::rank_watch other(ranks, 2, 3);
+    if (!gradus_test::on_windows)
+      CHECK((std::filesystem::status(ranks / "rank-2").permissions() & ~std::filesystem::perms::owner_all) ==
+            std::filesystem::perms::none);
     CHECK(other.failure().empty());
     done.reset();
     CHECK(other.failure().empty());
