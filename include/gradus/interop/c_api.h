@@ -27,8 +27,9 @@
 ///   a handle (NAME_init, or another one with NULL). It is empty before the first, and valid until the next.
 ///
 /// A function returns 0, or 1 if it failed. A failed step has not changed parameters, but may have changed running
-/// means; other failures change nothing. NAME_step and NAME_predict allocate nothing. One thread at a time uses a
-/// handle.
+/// means; other failures change nothing. NAME_step and NAME_predict allocate nothing; only several threads may need
+/// scratch at the first call with another number of examples. One thread at a time uses a handle. A freed handle is
+/// refused as long as its memory exists: the caller's.
 #define GRADUS_C_API_DECLARE(name, input, target, output)                                                            \
   typedef struct name##_handle name##_handle;                                                                        \
   GRADUS_C_FUNCTION size_t name##_bytes(void);                                                                       \
