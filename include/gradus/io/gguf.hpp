@@ -39,14 +39,14 @@ using gguf_metadata = std::map<std::string, gguf_value, std::less<>>;
 
 /// One tensor of a file.
 struct gguf_entry {
-  std::string dtype;               ///< "F32", "F16", "BF16", "Q8_0", "Q4_K" or "Q6_K"
+  std::string dtype;               ///< "F32", "Q8_0": the format's name
   std::vector<std::size_t> shape;  ///< the innermost dimension last
   std::size_t begin = 0;           ///< bytes of the file before it
   std::size_t bytes = 0;
 };
 
 /// An open GGUF file, mapped into memory. The constructor checks the magic and version, all metadata, duplicate keys
-/// and names, and that the tensors, in a type that read_as() knows, follow each other within the file. Otherwise throws
+/// and names, and that the tensors, in types of known size, follow each other within the file. Otherwise throws
 /// gradus::error, which names the file and the key or tensor.
 class gguf_file {
  public:
@@ -60,6 +60,9 @@ class gguf_file {
   bool has_key(std::string_view key) const { return metadata_.find(key) != metadata_.end(); }
   /// The number that a key holds, of whatever type; `otherwise` if there is none. Without it, there must be one.
   double number(std::string_view key, std::optional<double> otherwise = {}) const;
+  /// The whole number below 2^32 that a key holds, of whatever type; `otherwise` if there is none. Without it, there
+  /// must be one.
+  std::size_t count(std::string_view key, std::optional<std::size_t> otherwise = {}) const;
   /// The text, number or truth value of type T that a key holds; `otherwise` if there is none. Without it, there must
   /// be one.
   template <class T>
@@ -81,7 +84,9 @@ class gguf_file {
 
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const gguf_entry& entry(std::string_view name) const;
-  /// Reads a tensor of this shape, whatever its type, and rounds it to T (to nearest, or to infinity).
+  /// Throws gradus::error unless there is this tensor, in a type that read_as() knows: F32, F16, BF16, Q8_0, Q4_K, Q6_K.
+  void check_readable(std::string_view name) const;
+  /// Reads a tensor of this shape, of a type that check_readable() accepts, and rounds it to T (to nearest, or to infinity).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) const {
     static_assert(is_floating<T>, "gguf_file::read_as<T>: T must be f64, f32, bf16 or f16");
@@ -120,8 +125,8 @@ class gguf_writer {
   }
   void set(const std::string& key, const char* text) { set(key, gguf_value(std::string(text))); }
   /// Adds a tensor, the innermost dimension of `shape` last, that is written as `dtype`: "F32", "F16", "BF16" (rounded
-  /// to nearest even) or "Q8_0" (32 values by a common scale: the innermost dimension must be a multiple). write()
-  /// calls `values` when it comes to this tensor. Throws gradus::error for another type, a name that is taken or longer
+  /// to nearest even, or to infinity) or "Q8_0" (32 values by a common scale: the innermost dimension must be a
+  /// multiple; all are NaN if one is not finite). write() calls `values` when it comes to this tensor. Throws gradus::error for another type, a name that is taken or longer
   /// than 63 bytes, and more than four dimensions.
   void add(const std::string& name, const std::string& dtype, std::vector<std::size_t> shape, value_source values);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../core/quantize_block.hpp"
 #include "atomic_file.hpp"
 #include "extents.hpp"
 #include "gguf.hpp"
@@ -61,12 +62,12 @@ GRADUS_IMPL void read_q6_k(const std::byte* block, float* to) {
   }
 }
 
-/// A type of tensors: `values` values take `bytes` bytes, which `read` turns into floats. Types without these are known
-/// by name alone.
+/// A type of tensors: `values` values take `bytes` bytes, which `read` turns into floats. Tensors of a type without it
+/// may be in a file, and are not read.
 struct gguf_type {
   std::uint32_t number;
   std::string_view name;
-  std::size_t values = 0, bytes = 0;
+  std::size_t values, bytes;
   void (*read)(const std::byte* block, float* to) = nullptr;
 };
 inline constexpr std::array gguf_types{gguf_type{0, "F32", 1, 4, read_gguf_value<float>},
@@ -75,32 +76,34 @@ inline constexpr std::array gguf_types{gguf_type{0, "F32", 1, 4, read_gguf_value
                                        gguf_type{8, "Q8_0", 32, 34, read_q8_0},
                                        gguf_type{12, "Q4_K", 256, 144, read_q4_k},
                                        gguf_type{14, "Q6_K", 256, 210, read_q6_k},
-                                       gguf_type{2, "Q4_0"},
-                                       gguf_type{3, "Q4_1"},
-                                       gguf_type{6, "Q5_0"},
-                                       gguf_type{7, "Q5_1"},
-                                       gguf_type{9, "Q8_1"},
-                                       gguf_type{10, "Q2_K"},
-                                       gguf_type{11, "Q3_K"},
-                                       gguf_type{13, "Q5_K"},
-                                       gguf_type{15, "Q8_K"},
-                                       gguf_type{16, "IQ2_XXS"},
-                                       gguf_type{17, "IQ2_XS"},
-                                       gguf_type{18, "IQ3_XXS"},
-                                       gguf_type{19, "IQ1_S"},
-                                       gguf_type{20, "IQ4_NL"},
-                                       gguf_type{21, "IQ3_S"},
-                                       gguf_type{22, "IQ2_S"},
-                                       gguf_type{23, "IQ4_XS"},
-                                       gguf_type{24, "I8"},
-                                       gguf_type{25, "I16"},
-                                       gguf_type{26, "I32"},
-                                       gguf_type{27, "I64"},
-                                       gguf_type{28, "F64"},
-                                       gguf_type{29, "IQ1_M"},
-                                       gguf_type{34, "TQ1_0"},
-                                       gguf_type{35, "TQ2_0"},
-                                       gguf_type{39, "MXFP4"}};
+                                       gguf_type{2, "Q4_0", 32, 18},
+                                       gguf_type{3, "Q4_1", 32, 20},
+                                       gguf_type{6, "Q5_0", 32, 22},
+                                       gguf_type{7, "Q5_1", 32, 24},
+                                       gguf_type{9, "Q8_1", 32, 40},
+                                       gguf_type{10, "Q2_K", 256, 84},
+                                       gguf_type{11, "Q3_K", 256, 110},
+                                       gguf_type{13, "Q5_K", 256, 176},
+                                       gguf_type{15, "Q8_K", 256, 292},
+                                       gguf_type{16, "IQ2_XXS", 256, 66},
+                                       gguf_type{17, "IQ2_XS", 256, 74},
+                                       gguf_type{18, "IQ3_XXS", 256, 98},
+                                       gguf_type{19, "IQ1_S", 256, 50},
+                                       gguf_type{20, "IQ4_NL", 32, 18},
+                                       gguf_type{21, "IQ3_S", 256, 110},
+                                       gguf_type{22, "IQ2_S", 256, 82},
+                                       gguf_type{23, "IQ4_XS", 256, 136},
+                                       gguf_type{24, "I8", 1, 1},
+                                       gguf_type{25, "I16", 1, 2},
+                                       gguf_type{26, "I32", 1, 4},
+                                       gguf_type{27, "I64", 1, 8},
+                                       gguf_type{28, "F64", 1, 8},
+                                       gguf_type{29, "IQ1_M", 256, 56},
+                                       gguf_type{34, "TQ1_0", 256, 54},
+                                       gguf_type{35, "TQ2_0", 256, 66},
+                                       gguf_type{39, "MXFP4", 32, 17},
+                                       gguf_type{40, "NVFP4", 64, 36},
+                                       gguf_type{41, "Q1_0", 128, 18}};
 GRADUS_IMPL const gguf_type& gguf_type_named(std::string_view name) {
   return *std::ranges::find(gguf_types, name, &gguf_type::name);
 }
@@ -135,11 +138,9 @@ GRADUS_IMPL std::string gguf_bytes(std::string_view dtype, std::span<const float
   to.reserve(values.size() / type.values * type.bytes);
   if (dtype == "Q8_0") {
     for (; !values.empty(); values = values.subspan(32)) {
-      float largest = 0;
-      for (const float x : values.first(32)) largest = std::max(largest, std::abs(x));
-      const float scale = largest / 127, inverse = scale > 0 ? 1 / scale : 0;
-      append_gguf(to, f16(scale).bits);
-      for (const float x : values.first(32)) append_gguf(to, static_cast<std::int8_t>(std::round(x * inverse)));
+      std::array<std::uint8_t, 32> codes{};
+      append_gguf(to, f16(quantize_block<std::size_t{32}>(codes.data(), values.data())).bits);
+      to.append(reinterpret_cast<const char*>(codes.data()), codes.size());
     }
   } else if (dtype == "F32") {
     to.assign(reinterpret_cast<const char*>(values.data()), values.size_bytes());
@@ -254,11 +255,8 @@ struct gguf_parser {
     for (std::uint32_t i = 0; i < dimensions; ++i) e.shape.insert(e.shape.begin(), next<std::uint64_t>());
     const auto number = next<std::uint32_t>();
     const auto type = std::ranges::find(detail::gguf_types, number, &detail::gguf_type::number);
-    if (type == detail::gguf_types.end() || type->bytes == 0)
-      file.fail(
-          quoted + " is stored as " +
-          (type == detail::gguf_types.end() ? "the unknown type " + std::to_string(number) : std::string(type->name)) +
-          "; F32, F16, BF16, Q8_0, Q4_K and Q6_K are read");
+    if (type == detail::gguf_types.end())
+      file.fail(quoted + " is stored as the unknown type " + std::to_string(number));
     e.dtype = type->name;
     const std::size_t innermost = e.shape.empty() ? 1 : e.shape.back();
     if (innermost % type->values != 0)
@@ -294,10 +292,25 @@ GRADUS_IMPL double gguf_file::number(std::string_view key, std::optional<double>
       found->second);
 }
 
+GRADUS_IMPL std::size_t gguf_file::count(std::string_view key, std::optional<std::size_t> otherwise) const {
+  if (!has_key(key) && otherwise) return *otherwise;
+  const double found = number(key);
+  if (!(found >= 0 && found < 4294967296.0 && found == std::floor(found)))
+    fail("'" + std::string(key) + "' is not a whole number below 2^32");
+  return static_cast<std::size_t>(found);
+}
+
 GRADUS_IMPL const gguf_entry& gguf_file::entry(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail("has no tensor '" + std::string(name) + "'");
   return found->second;
+}
+
+GRADUS_IMPL void gguf_file::check_readable(std::string_view name) const {
+  const gguf_entry& e = entry(name);
+  if (detail::gguf_type_named(e.dtype).read == nullptr)
+    fail(std::string("'").append(name) + "' is stored as " + e.dtype +
+         "; F32, F16, BF16, Q8_0, Q4_K and Q6_K are read");
 }
 
 GRADUS_IMPL std::vector<float> gguf_file::read_floats(std::string_view name, std::span<const std::size_t> shape) const {
@@ -305,6 +318,7 @@ GRADUS_IMPL std::vector<float> gguf_file::read_floats(std::string_view name, std
   if (!std::ranges::equal(e.shape, shape))
     fail(std::string("'").append(name) + "' has the shape " + detail::shape_text(e.shape) + " where " +
          detail::shape_text(shape) + " is needed");
+  check_readable(name);
   const detail::gguf_type& type = detail::gguf_type_named(e.dtype);
   const std::size_t blocks = e.bytes / type.bytes;
   std::vector<float> values(blocks * type.values);

@@ -24,8 +24,8 @@ namespace gradus {
 
 namespace detail {
 
-/// Bytes per element of a safetensors dtype; 0 if unsupported.
-std::size_t safetensors_element_bytes(std::string_view dtype);
+/// Bits per element of a safetensors dtype; 0 if the format has none of the name.
+std::size_t safetensors_element_bits(std::string_view dtype);
 
 /// The safetensors name of a dtype: "F32" for "f32".
 std::string safetensors_dtype(std::string_view ours);

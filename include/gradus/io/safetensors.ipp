@@ -15,11 +15,14 @@ namespace detail {
 
 inline constexpr std::uint64_t longest_safetensors_header = 10'000'000;
 
-GRADUS_IMPL std::size_t safetensors_element_bytes(std::string_view dtype) {
-  if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
-  if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
-  if (dtype == "F16" || dtype == "BF16" || dtype == "I16" || dtype == "U16") return 2;
-  if (dtype == "I8" || dtype == "U8" || dtype == "BOOL" || dtype == "F8_E4M3" || dtype == "F8_E5M2") return 1;
+GRADUS_IMPL std::size_t safetensors_element_bits(std::string_view dtype) {
+  if (dtype == "F64" || dtype == "I64" || dtype == "U64" || dtype == "C64") return 64;
+  if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 32;
+  if (dtype == "F16" || dtype == "BF16" || dtype == "I16" || dtype == "U16") return 16;
+  if (dtype == "F6_E2M3" || dtype == "F6_E3M2") return 6;
+  if (dtype == "F4") return 4;
+  for (const char* eight : {"I8", "U8", "BOOL", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"})
+    if (dtype == eight) return 8;
   return 0;
 }
 
@@ -198,9 +201,14 @@ struct safetensors_file::json_reader {
     e.begin = offsets[0];
     e.end = offsets[1];
 
-    std::uint64_t bytes = detail::safetensors_element_bytes(e.dtype);
-    if (bytes == 0) file.fail(quoted(name) + " has the unknown dtype '" + e.dtype + "'");
-    if (!detail::multiply_fits(e.shape, bytes, bytes)) file.fail(quoted(name) + ": a tensor this large cannot exist");
+    const std::size_t bits_each = detail::safetensors_element_bits(e.dtype);
+    std::uint64_t bits = 0;
+    if (bits_each == 0) file.fail(quoted(name) + " has the unknown dtype '" + e.dtype + "'");
+    if (!detail::multiply_fits(e.shape, bits_each, bits))
+      file.fail(quoted(name) + ": a tensor this large cannot exist");
+    if (bits % 8 != 0)
+      file.fail(quoted(name) + " has the dtype " + e.dtype + ", and its values do not fill whole bytes");
+    const std::uint64_t bytes = bits / 8;
     if (bytes != e.end - e.begin)
       file.fail(quoted(name) + " has " + std::to_string(e.end - e.begin) + " bytes; its shape and dtype need " +
                 std::to_string(bytes));
@@ -248,7 +256,7 @@ GRADUS_IMPL void safetensors_writer::add_parts(std::string_view name, const std:
   parts_.push_back({std::string(name),
                     dtype,
                     {shape.begin(), shape.end()},
-                    count * detail::safetensors_element_bytes(dtype),
+                    count * detail::safetensors_element_bits(dtype) / 8,
                     std::move(source)});
 }
 

@@ -35,7 +35,7 @@ GRADUS_IMPL void add_state(std::vector<checkpointed>& to, std::string_view state
                            std::string_view dtype, std::size_t size, void* data) {
   const std::string spelt = safetensors_dtype(dtype);
   to.push_back({std::string(optimizer_prefix) + std::string(state) + "." + std::string(parameter), spelt,
-                std::vector<std::size_t>{size}, size, data, size * safetensors_element_bytes(spelt)});
+                std::vector<std::size_t>{size}, size, data, size * safetensors_element_bits(spelt) / 8});
 }
 
 }  // namespace detail

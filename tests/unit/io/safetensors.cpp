@@ -229,6 +229,48 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem(R"({"__metadata__":{"k":1}})", 0), "'k' is not a string"));
 }
 
+TEST_CASE(
+    "tensors of each type of the format may be in a safetensors file, and those that are not read are refused by "
+    "name") {
+  // Values and bytes, as safetensors 0.8 of Python accepts them.
+  struct sized {
+    const char* dtype;
+    std::size_t values, bytes;
+  };
+  const scratch_folder folder;
+  const auto with = [&](const sized& of) {
+    const std::string end = std::to_string(of.bytes), next = std::to_string(of.bytes + 4);
+    return make_file(folder.path,
+                     std::string(R"({"unread":{"dtype":")") + of.dtype + R"(","shape":[)" + std::to_string(of.values) +
+                         R"(],"data_offsets":[0,)" + end +
+                         R"(]},"wanted":{"dtype":"F32","shape":[1],"data_offsets":[)" + end + "," + next + "]}}",
+                     of.bytes + 4);
+  };
+  const std::vector<std::size_t> one{1};
+  for (const sized& of : {sized{"F4", 4, 2},
+                          {"F6_E2M3", 4, 3},
+                          {"F6_E3M2", 8, 6},
+                          {"F8_E4M3", 3, 3},
+                          {"F8_E5M2", 3, 3},
+                          {"F8_E8M0", 3, 3},
+                          {"F8_E4M3FNUZ", 3, 3},
+                          {"F8_E5M2FNUZ", 3, 3},
+                          {"C64", 2, 16}}) {
+    CAPTURE(of.dtype);
+    const std::vector<std::size_t> shape{of.values};
+    gradus::safetensors_file file(with(of));
+    CHECK(file.read_as<float>("wanted", one) == std::vector<float>{0});
+    std::string said;
+    try {
+      file.read_as<float>("unread", shape);
+    } catch (const gradus::error& e) { said = e.what(); }
+    CHECK(complains(said, std::string("'unread' is stored as ") + of.dtype));
+    CHECK(complains(complaint(with({of.dtype, of.values, of.bytes + 1})), "its shape and dtype need"));
+  }
+  CHECK(complains(complaint(with({"F4", 3, 2})), "'unread' has the dtype F4, and its values do not fill whole bytes"));
+  CHECK(complains(complaint(with({"F6_E2M3", 2, 2})), "do not fill whole bytes"));
+}
+
 TEST_CASE("an atomic file that is not committed leaves the old one as it was") {
   const scratch_folder folder;
   const fs::path path = folder.path / "f";

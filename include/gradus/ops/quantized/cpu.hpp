@@ -1,11 +1,9 @@
 #pragma once
 // The CPU kernels of weights in 8 bits.
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 
+#include "../../core/quantize_block.hpp"
 #include "../../cpu/parallel.hpp"
 #include "../../cpu/simd.hpp"
 #include "../matmul/cpu.hpp"
@@ -19,26 +17,9 @@ struct kernel<op::quantize, cpu> {
   static void forward(context<cpu>& ctx, std::uint8_t* codes, float* scales, const T* from, index_t size) {
     cpu_kit::parallel_elements(ctx, size / quantized_block, 1024, [=](index_t first, index_t last) {
       for (index_t block = first; block < last; ++block)
-        scales[block] = quantize(codes + block * quantized_block, from + block * quantized_block);
+        scales[block] =
+            detail::quantize_block<quantized_block>(codes + block * quantized_block, from + block * quantized_block);
     });
-  }
-
- private:
-  // Returns the scale, NaN if an element is not finite.
-  template <class T>
-  static float quantize(std::uint8_t* codes, const T* from) {
-    float top = 0, none = 0;
-    for (index_t i = 0; i < quantized_block; ++i) {
-      const auto x = static_cast<float>(from[i]);
-      top = std::max(top, std::abs(x));
-      none += x - x;
-    }
-    const float scale = top / 127 + none;
-    const float inverse = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
-    for (index_t i = 0; i < quantized_block; ++i)
-      codes[i] = static_cast<std::uint8_t>(
-          inverse > 0 ? static_cast<int>(std::nearbyint(static_cast<float>(from[i]) * inverse)) : 0);
-    return scale;
   }
 };
 
