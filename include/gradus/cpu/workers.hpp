@@ -13,6 +13,7 @@
 
 #include "../core/config.hpp"
 #include "../core/extent.hpp"
+#include "../core/floating_mode.hpp"
 #include "../core/platform.hpp"
 #include "../core/watched_word.hpp"
 #include "../memory/context.hpp"
@@ -50,6 +51,8 @@ class loop_observer {
 /// A loop does not wait for late threads: each thread starts with its own share of the tasks and then steals from the
 /// others, and the loop ends when all started tasks have ended. A processor that runs another program costs its share
 /// of the speed; a barrier would cost a time slice of the scheduler per loop.
+///
+/// All threads compute in the floating-point mode of the thread that runs the loop.
 class [[gnu::visibility("default")]] workers {
  public:
   explicit workers(const stream&) : wanted_(default_thread_count()) {}
@@ -140,6 +143,7 @@ class [[gnu::visibility("default")]] workers {
   block shared_;
   std::unique_ptr<share[]> shares_;
   work work_{};
+  platform::floating_mode mode_;  // of the loop's caller
   index_t sharing_ = 0;
   std::exception_ptr error_;
   std::atomic<bool> busy_{false}, failed_{false}, stopping_{false};

@@ -44,6 +44,7 @@ GRADUS_IMPL void workers::run(const work& w, index_t tasks, std::size_t bytes) {
     shares_[i].end = tasks * (i + 1) / count;
   }
   work_ = w;
+  mode_ = {};
   sharing_ = count;
   gate_.fetch_or(open, std::memory_order_release);
   announce();
@@ -99,7 +100,10 @@ GRADUS_IMPL void workers::serve(index_t self, std::uint32_t seen) {
     wait_while(news_, seen);
     seen = news_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
-    if ((gate_.fetch_add(1, std::memory_order_acquire) & open) != 0 && self < sharing_) take_part(self);
+    if ((gate_.fetch_add(1, std::memory_order_acquire) & open) != 0 && self < sharing_) {
+      mode_.apply();
+      take_part(self);
+    }
     if (gate_.fetch_sub(1, std::memory_order_release) == 1) gate_.notify_one();
   }
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../core/error.hpp"
+#include "../core/floating_mode.hpp"
 
 namespace gradus {
 
@@ -29,7 +30,7 @@ struct prefetch_options {
 ///
 /// Several workers call `make` concurrently: it must be a pure function of its argument, like
 /// token_windows::shuffled_batch; what it refers to must outlive the prefetcher. Works with fewer threads if the system
-/// creates no more.
+/// creates no more. `make` runs in the floating-point mode in which the prefetcher was constructed.
 /// @tparam Make std::uint64_t -> batch, callable as const
 template <class Make>
 class prefetcher {
@@ -60,6 +61,7 @@ class prefetcher {
   /// The next batch, by number; waits until it is computed. Rethrows the exception of its `make`, also in later calls.
   batch_type next() {
     if (threads_.empty()) {
+      const platform::floating_mode_scope same(mode_);
       batch_type batch = make_(next_);
       ++next_;
       return batch;
@@ -87,6 +89,7 @@ class prefetcher {
   };
 
   void work() {
+    mode_.apply();
     std::unique_lock lock(mutex_);
     while (true) {
       room_.wait(lock, [&] { return ended_ || claimed_ - next_ < slots_.size(); });
@@ -104,6 +107,7 @@ class prefetcher {
   }
 
   const Make make_;
+  const platform::floating_mode mode_;
   std::vector<slot> slots_;
   std::uint64_t next_;     // next batch of the reader
   std::uint64_t claimed_;  // next batch of a worker

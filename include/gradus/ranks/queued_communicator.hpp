@@ -11,12 +11,14 @@
 #include <thread>
 
 #include "../core/config.hpp"
+#include "../core/floating_mode.hpp"
 #include "communicator.hpp"
 
 namespace gradus {
 
 /// A communicator with a queue of collectives. Its progress thread runs them in order while the rank computes. A rank
-/// that waits for a collective which has not begun runs it itself, which saves the change of threads.
+/// that waits for a collective which has not begun runs it itself, which saves the change of threads. Either way it
+/// runs in the floating-point mode of start().
 ///
 /// A model derives from it and implements run(). A failure is reported by the finish() of the collective that failed,
 /// and by each start() and finish() after it.
@@ -43,6 +45,11 @@ class queued_communicator : public communicator<cpu> {
   // them.
   static constexpr std::chrono::microseconds grace{100};
 
+  struct entry {
+    collective what;
+    platform::floating_mode mode;
+  };
+
   void serve();
   // Runs the first collective of the queue, without the lock.
   void run_next(std::unique_lock<std::mutex>& lock);
@@ -50,7 +57,7 @@ class queued_communicator : public communicator<cpu> {
   std::mutex mutex_;
   std::condition_variable work_;  // for the progress thread: there may be something to run, or `stopping_`
   std::condition_variable done_;  // for the rank: a collective has ended
-  std::deque<collective> queue_;  // those that have not ended; the first one may be running
+  std::deque<entry> queue_;       // those that have not ended; the first one may be running
   std::uint64_t started_ = 0, ended_ = 0, failed_ = 0;  // numbers of collectives, from 1
   bool running_ = false, stopping_ = false;
   bool sleeps_ = false;  // the progress thread, until it is notified

@@ -13,7 +13,7 @@ GRADUS_IMPL std::uint64_t queued_communicator::start(context<cpu>&, const collec
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (!progress_.joinable()) progress_ = std::thread([this] { serve(); });
-    queue_.push_back(what);
+    queue_.push_back({what, {}});
     number = ++started_;
     wake = std::exchange(sleeps_, false);
   }
@@ -58,11 +58,12 @@ GRADUS_IMPL void queued_communicator::serve() {
 
 GRADUS_IMPL void queued_communicator::run_next(std::unique_lock<std::mutex>& lock) {
   running_ = true;
-  const collective& what = queue_.front();  // start() appends, which moves no element of a deque
+  const entry& next = queue_.front();  // start() appends, which moves no element of a deque
   lock.unlock();
   std::exception_ptr problem;
   try {
-    run(what);
+    const platform::floating_mode_scope same(next.mode);
+    run(next.what);
   } catch (...) { problem = std::current_exception(); }
   lock.lock();
   running_ = false;

@@ -74,7 +74,8 @@ class thread_communicator final : public queued_communicator {
 };
 
 /// Runs f(communicator) on `ranks` threads, one a rank, and returns when all have ended. Rethrows the first exception
-/// of a rank; rank_failed, which follows from another rank's failure, only if no rank threw anything else.
+/// of a rank; rank_failed, which follows from another rank's failure, only if no rank threw anything else. The threads
+/// begin in the caller's floating-point mode.
 void run_ranks(index_t ranks, const std::function<void(communicator<cpu>&)>& f,
                rank_reduction reduce = &cpu_kit::reduce_parts<>);
 

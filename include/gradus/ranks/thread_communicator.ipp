@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "../core/floating_mode.hpp"
 #include "../core/platform.hpp"
 #include "../cpu/processors.hpp"
 #include "describe.hpp"
@@ -200,7 +201,9 @@ GRADUS_IMPL void run_ranks(index_t ranks, const std::function<void(communicator<
     const std::lock_guard lock(mutex);
     if (!where) where = std::current_exception();
   };
+  const platform::floating_mode mode;
   const auto rank_main = [&](index_t rank) {
+    mode.apply();
     thread_communicator comm(group, rank, reduce);
     try {
       f(comm);

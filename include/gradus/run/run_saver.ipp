@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "../core/floating_mode.hpp"
 #include "../ranks/communicator.hpp"
 #include "run_saver.hpp"
 
@@ -77,7 +78,8 @@ GRADUS_IMPL std::string run_saver::save() {
 
 // True where a thread writes; false where the system has none, and it is written already.
 GRADUS_IMPL bool run_saver::begin(std::function<void()> write) {
-  const auto work = [this, write = std::move(write)] {
+  const auto work = [this, write = std::move(write), mode = platform::floating_mode()] {
+    mode.apply();
     try {
       write();
     } catch (...) { problem_ = std::current_exception(); }

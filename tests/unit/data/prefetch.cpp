@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/floating_modes.hpp"
 #include "../../support/message_of.hpp"
 #include "../../support/seed.hpp"
 
@@ -48,6 +49,24 @@ TEST_CASE("a prefetcher hands out the same batches in the same order on 0, 1 and
           REQUIRE(batch.targets == expected.targets);
         }
       }
+}
+
+TEST_CASE("batches are made in the floating-point mode in which their prefetcher was made, on 0, 1 and 4 threads") {
+  for (const auto set_mode : gradus_test::unusual_modes())
+    for (const std::size_t workers : {0u, 1u, 4u}) {
+      const auto usual = gradus_test::marks_of_mode();
+      const gradus_test::usual_mode_again after;
+      const auto make = [](std::uint64_t) { return gradus_test::marks_of_mode(); };
+      prefetcher before(make, {.workers = workers, .ahead = 4});
+      set_mode();
+      const auto unusual = gradus_test::marks_of_mode();
+      prefetcher batches(make, {.workers = workers, .ahead = 4});
+      for (int n = 0; n < 10; ++n) {
+        CHECK(batches.next() == unusual);
+        CHECK(before.next() == usual);
+      }
+      CHECK(gradus_test::marks_of_mode() == unusual);
+    }
 }
 
 TEST_CASE("a prefetcher makes no more batches than it was told to before they are asked for") {

@@ -6,12 +6,15 @@
 #include <gradus/ranks/thread_communicator.hpp>
 
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "../../support/conformance.hpp"
+#include "../../support/floating_modes.hpp"
 #include "../../support/message_of.hpp"
 #include "../../support/seed.hpp"
 #include "../../support/slowed_communicator.hpp"
@@ -73,6 +76,37 @@ TEST_CASE("ranks that call different collectives all fail and learn who called w
 
 TEST_CASE("a rank that abandons its communicator ends the waits of the others, with its reason") {
   conformance::abandoned(threads());
+}
+
+TEST_CASE("ranks begin in their caller's floating-point mode, and collectives are summed in that of their start") {
+  for (const auto set_mode : unusual_modes()) {
+    const usual_mode_again after;
+    set_mode();
+    const auto mine = marks_of_mode();
+    std::atomic<int> alike{0};
+    gradus::run_ranks(3, [&](gradus::communicator<cpu>&) { alike += marks_of_mode() == mine; });
+    CHECK(alike == 3);
+  }
+  for (const bool waits : {false, true})  // the rank itself sums, or its progress thread
+    gradus::run_ranks(2, [&](gradus::communicator<cpu>& comm) {
+      with_context(comm, [&](gradus::context<cpu>& ctx, gradus::communicator<cpu>&) {
+        std::vector<float> x(64, comm.rank() == 0 ? 1.0f : 0x1p-30f);
+        const auto sum = [&] {
+          auto pending = comm.all_reduce(ctx, x.data(), x.data(), x.size());
+          if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          const usual_mode_again after;
+          std::fesetround(FE_DOWNWARD);
+          pending.wait();
+        };
+        sum();  // the progress thread begins
+        CHECK(x == std::vector<float>(64, 1.0f));
+        x.assign(64, comm.rank() == 0 ? 1.0f : 0x1p-30f);
+        const usual_mode_again after;
+        std::fesetround(FE_UPWARD);
+        sum();
+        CHECK(x == std::vector<float>(64, 0x1.000002p0f));
+      });
+    });
 }
 
 TEST_CASE("a rank that throws ends the waits of the others, and its exception is the one that is rethrown") {

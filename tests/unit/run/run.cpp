@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/floating_modes.hpp"
 #include "../../support/scratch_folder.hpp"
 #include "../../support/system.hpp"
 
@@ -183,6 +184,20 @@ TEST_CASE("a saver does not end before what it writes") {
     saver.save_if_due(1);
   }
   CHECK(written);
+}
+
+TEST_CASE("a save in the background is written in the floating-point mode of the thread that began it") {
+  for (const auto set_mode : gradus_test::unusual_modes()) {
+    const gradus_test::usual_mode_again after;
+    set_mode();
+    auto written = decltype(gradus_test::marks_of_mode()){};
+    gr::run_saver saver([] {}, [] {}, [](const std::string&) {}, 0);
+    saver.set_pace(0, 1);
+    saver.write_in_background([&] { return [&] { written = gradus_test::marks_of_mode(); }; });
+    saver.save_if_due(1);
+    saver.finish();
+    CHECK(written == gradus_test::marks_of_mode());
+  }
 }
 
 TEST_CASE("told to save at the end, a saver tries again while its patience lasts") {
