@@ -2,6 +2,7 @@
 // Forward-mode derivatives of elementwise functors: a value and its partial derivatives with respect to N operands.
 
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 #include "config.hpp"
@@ -192,7 +193,7 @@ GRADUS_HD inline dual<V, N> softplus(const dual<V, N>& x) {
   return detail::chain(softplus(x.value), x, sigmoid(x.value));
 }
 /// The angle of the point (x, y). The derivatives are computed from y/h and x/h, where h is the longer side, and
-/// divided by h: no square overflows. At the origin they are 0.
+/// divided by h: no square overflows. They are 0 at the origin, and where a coordinate is infinite.
 template <class V, int N>
 GRADUS_HD inline dual<V, N> atan2(const dual<V, N>& y, const dual<V, N>& x) {
   using math::abs;
@@ -200,7 +201,10 @@ GRADUS_HD inline dual<V, N> atan2(const dual<V, N>& y, const dual<V, N>& x) {
   using math::select;
   const V longer = select(abs(x.value) > abs(y.value), abs(x.value), abs(y.value));
   const V h = select(longer == V(0), V(1), longer);
-  const V u = x.value / h, v = y.value / h, d = select(longer == V(0), V(1), (u * u + v * v) * h);
+  const V infinity(std::numeric_limits<float>::infinity());
+  const V u = select(abs(x.value) == infinity, V(1), x.value / h);
+  const V v = select(abs(y.value) == infinity, V(1), y.value / h);
+  const V d = select(longer == V(0), V(1), (u * u + v * v) * h);  // infinite as h is
   return detail::chain(atan2(y.value, x.value), y, u / d, x, -(v / d));
 }
 /// Functions in steps: their derivative is 0, also at a step.

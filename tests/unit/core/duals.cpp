@@ -8,7 +8,9 @@
 #include <gradus/ops/elementwise/functions.hpp>
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <utility>
 
 namespace gr = gradus;
 
@@ -117,4 +119,10 @@ TEST_CASE("derivatives of the newer functions are right at zeros, at large argum
   CHECK(angle.a == doctest::Approx(-4e-31));
   CHECK(angle.b == doctest::Approx(-2e-31));
   CHECK(of(f::atan2{}, 0, 4).a == 0.25f);
+  for (const auto& [y, x] : std::initializer_list<std::pair<float, float>>{
+           {inf, 1}, {1, inf}, {-1, -inf}, {inf, inf}, {-inf, inf}, {0, -inf}, {inf, 0}}) {
+    CHECK(of(f::atan2{}, y, x).a == 0);
+    CHECK(of(f::atan2{}, y, x).b == 0);
+  }
+  CHECK(std::isnan(of(f::atan2{}, inf, std::nanf("")).a));
 }

@@ -53,6 +53,22 @@ TEST_CASE("clamp of integers takes any limits: those of the type beyond it, and 
   CHECK(gr::to_host(gr::clamp(l, -1e30, 1e30))[1] == -(1LL << 60) - 1);
 }
 
+TEST_CASE("of equals, minimum and maximum choose the second") {
+  workplace at;
+  const auto both = [&](auto f) {
+    const auto e =
+        evaluate(at.ctx, f, gr::full<double, shape<2>>(at.ctx, 1), list<double>(at, {0, 3}), list<double>(at, {0, 3}));
+    check(std::get<0>(e.gradients), {0, 0});
+    check(std::get<1>(e.gradients), {1, 1});
+  };
+  both([](auto a, auto b) { return gr::minimum(a, b); });
+  both([](auto a, auto b) { return gr::maximum(a, b); });
+  const auto alone = evaluate(
+      at.ctx, [](auto a) { return gr::maximum(a, 0.5); }, gr::full<double, shape<2>>(at.ctx, 1),
+      list<double>(at, {0.5, 3}));
+  check(std::get<0>(alone.gradients), {0, 1});
+}
+
 TEST_CASE("clamp keeps NaN, whose derivative is 0, and is high where low is above it") {
   workplace at;
   const auto x = list<double>(at, {not_a_number, inf, -inf, 0.5, 3, 0, 1});
@@ -115,7 +131,9 @@ TEST_CASE("x / c is a division, also by a c whose reciprocal is no number") {
   check(list<double>(at, {0, 1e-310}) / 1e-310, {0, 1});
 }
 
-TEST_CASE("gradients at the edges: of prod beside an overflow, of atan2 at the origin, of logsumexp beside infinity") {
+TEST_CASE(
+    "gradients at the edges: of prod beside an overflow, of atan2 at the origin and at infinity, of logsumexp beside "
+    "infinity") {
   workplace at;
   const auto one = gr::full<float, shape<>>(at.ctx, 1.0f);
   const auto p = evaluate(
@@ -125,10 +143,10 @@ TEST_CASE("gradients at the edges: of prod beside an overflow, of atan2 at the o
       at.ctx, [](auto v) { return gr::prod(v); }, one, list<float>(at, {0, 0, 1e30f}));
   check(std::get<0>(q.gradients), {0, 0, 0});
   const auto a = evaluate(
-      at.ctx, [](auto y, auto x) { return gr::atan2(y, x); }, gr::full<double, shape<2>>(at.ctx, 1),
-      list<double>(at, {0, 0}), list<double>(at, {0, 2}));
-  check(std::get<0>(a.gradients), {0, 0.5});
-  check(std::get<1>(a.gradients), {0, 0});
+      at.ctx, [](auto y, auto x) { return gr::atan2(y, x); }, gr::full<double, shape<6>>(at.ctx, 1),
+      list<double>(at, {0, 0, inf, 1, -inf, not_a_number}), list<double>(at, {0, 2, 1, -inf, inf, inf}));
+  check(std::get<0>(a.gradients), {0, 0.5, 0, 0, 0, not_a_number});
+  check(std::get<1>(a.gradients), {0, 0, 0, 0, 0, not_a_number});
   const auto l = evaluate(
       at.ctx, [](auto v) { return gr::logsumexp(v); }, one, list<float>(at, {static_cast<float>(inf), 100, -3}));
   check(l.y, {inf});
