@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <new>
 #include <utility>
-#include <vector>
 
+#include "../core/vector.hpp"
 #include "../memory/poison.hpp"
 #include "../tensor/gradient_slot.hpp"
 #include "forward.hpp"
@@ -50,7 +50,7 @@ class arena {
   }
 
  private:
-  std::vector<std::byte*> chunks_;
+  detail::vector<std::byte*> chunks_;
   std::size_t current_ = 0;
   std::size_t used_ = 0;
 };
@@ -85,8 +85,8 @@ struct op_node : node {
   }
 
  private:
-  template <std::size_t... I>
-  constexpr void run_backward(std::index_sequence<I...>) {
+  template <std::size_t... Is>
+  constexpr void run_backward(std::index_sequence<Is...>) {
     for (const detail::saved_version& v : versions)
       if (v.was_changed()) detail::fail_changed_parameter(detail::name_of(op));
     auto gradient = slot.take();
@@ -95,13 +95,13 @@ struct op_node : node {
     if constexpr (detail::has_two_factors<Op>)
       if (sinks[0] == nullptr || sinks[1] == nullptr) work.flops /= 2;
     const typename context<typename Output::device>::running now(ctx, detail::name_of(op), phase::backward, work);
-    op.backward(saved, std::move(gradient), sink<I, Inputs>()...);
+    op.backward(saved, std::move(gradient), sink<Is, Inputs>()...);
     if (ctx.observed_by() == nullptr) return;
-    (notify(ctx, sink<I, Inputs>(), I + 1), ...);
+    (notify(ctx, sink<Is, Inputs>(), Is + 1), ...);
   }
-  template <std::size_t I, class X>
+  template <std::size_t At, class X>
   constexpr gradient_sink<X> sink() const {
-    return gradient_sink<X>(static_cast<gradient_slot<X>*>(sinks[I]), detail::get<I>(extents));
+    return gradient_sink<X>(static_cast<gradient_slot<X>*>(sinks[At]), detail::get<At>(extents));
   }
   template <class Context, class X>
   static constexpr void notify(const Context& ctx, const gradient_sink<X>& to, std::size_t number) {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <vector>
 
 #include "../core/config.hpp"
+#include "../core/vector.hpp"
 #include "../memory/context.hpp"
 #include "../tensor/tensor.hpp"
 
@@ -60,7 +60,7 @@ class first_uses {
     const node* by;
     const void* slot;
   };
-  std::vector<use> all_;
+  detail::vector<use> all_;
 };
 
 // Element i of an array of T.

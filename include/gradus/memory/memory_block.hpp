@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "../core/device.hpp"
+#include "../core/vector.hpp"
 #include "diagnostics.hpp"
 #include "pager.hpp"
 #include "poison.hpp"
@@ -111,7 +111,7 @@ class block_store {
   }
 
   memory_block<D>* free_ = nullptr;
-  std::vector<memory_block<D>*> chunks_;
+  detail::vector<memory_block<D>*> chunks_;
 };
 
 }  // namespace detail

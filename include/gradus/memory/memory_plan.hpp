@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "../core/device.hpp"
+#include "../core/vector.hpp"
 #include "diagnostics.hpp"
 #include "resource.hpp"
 
@@ -28,10 +28,10 @@ struct planned_event {
 
 /// All allocations of a steady step, in order, and the place of each in one workspace.
 struct memory_plan {
-  std::vector<planned_allocation> allocations;  ///< in the order of the requests
-  std::vector<planned_event> events;            ///< each allocation begins once and then ends once
-  std::size_t bytes = 0;                        ///< of the workspace
-  std::size_t alignment = cpu::alignment;       ///< of blocks, for the device of the step
+  detail::vector<planned_allocation> allocations;  ///< in the order of the requests
+  detail::vector<planned_event> events;            ///< each allocation begins once and then ends once
+  std::size_t bytes = 0;                           ///< of the workspace
+  std::size_t alignment = cpu::alignment;          ///< of blocks, for the device of the step
 };
 
 /// A request in a message: "8192 bytes (activation of linear)".

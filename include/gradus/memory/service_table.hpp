@@ -2,8 +2,7 @@
 // The objects that belong to a context or stream, one per type.
 
 #include <memory>
-#include <type_traits>
-#include <vector>
+#include <utility>
 
 namespace gradus::detail {
 
@@ -14,31 +13,42 @@ class service_table {
   service_table(const service_table&) = delete;
   service_table& operator=(const service_table&) = delete;
   constexpr ~service_table() {
-    if (std::is_constant_evaluated()) return;
-    for (auto s = all_.rbegin(); s != all_.rend(); ++s) s->destroy(s->object);
+    while (last_ != nullptr) delete std::exchange(last_, last_->before);
   }
 
   // The object of type T, constructed from `from` if there is none.
   template <class T, class From>
   T& get(From& from) {
-    for (const service& s : all_)
-      if (s.key == &key_of_type<T>) return *static_cast<T*>(s.object);
-    auto made = std::make_unique<T>(from);
-    all_.push_back({&key_of_type<T>, made.get(), [](void* p) { delete static_cast<T*>(p); }});
-    return *made.release();
+    for (service* s = last_; s != nullptr; s = s->before)
+      if (s->key == &key_of_type<T>) return static_cast<service_of<T>*>(s)->object;
+    auto made = std::make_unique<service_of<T>>(from);
+    made->before = last_;  // its constructor may have added others
+    last_ = made.get();
+    return made.release()->object;
   }
 
  private:
   struct service {
     const void* key;
-    void* object;
-    void (*destroy)(void*);
+    service* before = nullptr;
+
+    explicit service(const void* k) : key(k) {}
+    service(const service&) = delete;
+    service& operator=(const service&) = delete;
+    virtual ~service() = default;
+  };
+  template <class T>
+  struct service_of : service {
+    T object;
+
+    template <class From>
+    explicit service_of(From& from) : service(&key_of_type<T>), object(from) {}
   };
   // Has one address in a program and its shared libraries, for types that are as visible.
   template <class T>
   [[gnu::visibility("default")]] static constexpr char key_of_type = 0;
 
-  std::vector<service> all_;
+  service* last_ = nullptr;
 };
 
 }  // namespace gradus::detail

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
 #include "../core/device.hpp"
+#include "../core/vector.hpp"
 #include "resource.hpp"
 
 namespace gradus {
@@ -40,11 +40,11 @@ struct op_span {
 
 /// The memory events of a step, in order, and its operations.
 struct step_trace {
-  std::vector<block_life> blocks;    ///< in the order of their requests
-  std::vector<memory_event> events;  ///< all requests and ends
-  std::vector<double> event_us;      ///< measured times of the events; empty on meta
-  std::vector<op_span> ops;          ///< in the order of their beginnings
-  std::size_t live_before = 0;       ///< persistent bytes (parameters, optimizer state), which are not in `blocks`
+  detail::vector<block_life> blocks;    ///< in the order of their requests
+  detail::vector<memory_event> events;  ///< all requests and ends
+  detail::vector<double> event_us;      ///< measured times of the events; empty on meta
+  detail::vector<op_span> ops;          ///< in the order of their beginnings
+  std::size_t live_before = 0;          ///< persistent bytes (parameters, optimizer state), which are not in `blocks`
   std::size_t live_before_by[category_count] = {};  ///< the same by category
   std::size_t alignment = cpu::alignment;           ///< of blocks on the step's device
 };

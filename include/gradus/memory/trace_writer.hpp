@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "../core/error.hpp"
+#include "../core/vector.hpp"
 #include "trace.hpp"
 
 namespace gradus {
@@ -91,8 +91,8 @@ class trace_writer {
 
   // Removes the blocks without an end, and their events.
   static constexpr void drop_left(step_trace& t) {
-    std::vector<std::size_t> new_block(t.blocks.size(), 0);
-    std::vector<std::size_t> new_event(t.events.size() + 1, 0);
+    detail::vector<std::size_t> new_block(t.blocks.size(), 0);
+    detail::vector<std::size_t> new_event(t.events.size() + 1, 0);
     std::size_t blocks = 0;
     std::size_t events = 0;
     for (std::size_t e = 0; e < t.events.size(); ++e) {
@@ -122,7 +122,7 @@ class trace_writer {
   }
 
   step_trace* trace_ = nullptr;
-  std::vector<std::size_t> open_ops_;
+  detail::vector<std::size_t> open_ops_;
 };
 
 }  // namespace gradus

@@ -11,6 +11,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "../core/vector.hpp"
 #include "../memory/buffer.hpp"
 #include "../model/parameters.hpp"
 #include "../tensor/touched_rows.hpp"
@@ -233,7 +234,7 @@ class param_list {
     return rows != nullptr && e.param->has_gradient() && !rows->all();
   }
   template <class Span>
-  static span_of_rows<Span> of_rows(Span span, const std::vector<std::uint32_t>& rows, index_t width) {
+  static span_of_rows<Span> of_rows(Span span, const detail::vector<std::uint32_t>& rows, index_t width) {
     const index_t whole = span.size;
     span.size = rows.size() * width;
     return {span, rows.data(), width, whole};

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "../autodiff/checkpoint/chain.hpp"
 #include "../core/sort.hpp"
+#include "../core/vector.hpp"
 #include "pareto.hpp"
 #include "time_table.hpp"
 
@@ -26,7 +26,7 @@ struct block_choice {
 };
 
 // The cost of keeping the results of the operations in `keep`.
-inline block_choice choice_of(const block_facts& block, std::uint64_t keep, const std::vector<double>& times) {
+inline block_choice choice_of(const block_facts& block, std::uint64_t keep, const detail::vector<double>& times) {
   block_choice c{keep};
   region_graph graph = block.graph;
   for (std::size_t i = 0; i < graph.size() && i < 64; ++i) graph.operations[i].kept = ((keep >> i) & 1u) != 0;
@@ -52,17 +52,18 @@ inline double exposed_seconds(std::size_t bytes, double forward, double recomput
 
 // The Pareto-optimal choices that keep the results of one of `kept` and the largest of them in host memory, from none
 // to all. (A copied byte costs the same whatever the result, so larger results only mean fewer copies.)
-inline std::vector<block_choice> offloaded_choices(const block_facts& block, const std::vector<block_choice>& kept,
-                                                   double forward, const host_link& link) {
-  std::vector<block_choice> found;
+inline detail::vector<block_choice> offloaded_choices(const block_facts& block,
+                                                      const detail::vector<block_choice>& kept, double forward,
+                                                      const host_link& link) {
+  detail::vector<block_choice> found;
   for (const block_choice& from : kept) {
-    std::vector<std::size_t> results;
+    detail::vector<std::size_t> results;
     for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
       if (((from.keep >> i) & 1u) != 0) results.push_back(i);
     sort_stably(results,
                 [&](std::size_t a, std::size_t b) { return block.operations[a].bytes > block.operations[b].bytes; });
     block_choice c = from;
-    std::vector<block_choice> all{c};
+    detail::vector<block_choice> all{c};
     for (const std::size_t i : results) {
       c.keep &= ~(std::uint64_t{1} << i);
       c.offload |= std::uint64_t{1} << i;
@@ -71,7 +72,7 @@ inline std::vector<block_choice> offloaded_choices(const block_facts& block, con
       c.time = from.time + exposed_seconds(c.moved, forward, from.time, link);
       all.insert(all.begin(), c);
     }
-    std::vector<block_choice> front;
+    detail::vector<block_choice> front;
     for (const block_choice& one : all) merge_fronts(front, {one});
     merge_fronts(found, front);
   }
@@ -81,15 +82,15 @@ inline std::vector<block_choice> offloaded_choices(const block_facts& block, con
 // The Pareto-optimal choices of a block. They are subsets of the operations with results, or of the 16 slowest if there
 // are more. The last choice keeps all. With a link, choices that keep results in host memory precede the others, and
 // replace none: their copies on the way take memory, too, and how much depends on the other blocks.
-inline std::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
-  std::vector<double> times;
+inline detail::vector<block_choice> choices_of(const block_facts& block, const time_table& table) {
+  detail::vector<double> times;
   for (const auto& op : block.operations) times.push_back(table.seconds(activity{op.name, phase::forward, op.work}));
-  std::vector<std::size_t> candidates;
+  detail::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < block.operations.size() && i < 64; ++i)
     if (block.operations[i].bytes > 0) candidates.push_back(i);
   sort_stably(candidates, [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
   if (candidates.size() > 16) candidates.resize(16);
-  std::vector<block_choice> all;
+  detail::vector<block_choice> all;
   for (std::uint64_t subset = 0; subset < std::uint64_t{1} << candidates.size(); ++subset) {
     std::uint64_t keep = 0;
     for (std::size_t k = 0; k < candidates.size(); ++k)
@@ -102,13 +103,13 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
   everything.time = 0;
   all.push_back(everything);
   sort_stably(all, [](const block_choice& a, const block_choice& b) { return a.bytes < b.bytes; });
-  std::vector<block_choice> front;
+  detail::vector<block_choice> front;
   merge_fronts(front, all);
   all.clear();
   if (table.link().bytes > 0) {
     double forward = 0;
     for (const double t : times) forward += t;
-    std::vector<block_choice> kept(front.begin(), front.end() - 1);
+    detail::vector<block_choice> kept(front.begin(), front.end() - 1);
     kept.push_back(choice_of(block, ~std::uint64_t{0}, times));
     if (const std::size_t n = block.operations.size(); n < 64) kept.back().keep &= (std::uint64_t{1} << n) - 1;
     all = offloaded_choices(block, kept, forward, table.link());
@@ -119,9 +120,9 @@ inline std::vector<block_choice> choices_of(const block_facts& block, const time
 }
 
 // The choices of each block. Blocks of the same operations share their choices, which are computed once.
-inline std::vector<std::vector<block_choice>> choices_of(const std::vector<block_facts>& blocks,
-                                                         const time_table& table) {
-  std::vector<std::vector<block_choice>> choices;
+inline detail::vector<detail::vector<block_choice>> choices_of(const detail::vector<block_facts>& blocks,
+                                                               const time_table& table) {
+  detail::vector<detail::vector<block_choice>> choices;
   for (const block_facts& block : blocks) {
     const auto same = std::find(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(choices.size()), block);
     const auto at = static_cast<std::size_t>(same - blocks.begin());

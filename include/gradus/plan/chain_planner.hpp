@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "../core/byte_size.hpp"
 #include "../core/error.hpp"
+#include "../core/vector.hpp"
 #include "chain_schedule.hpp"
 #include "pareto.hpp"
 
@@ -48,8 +48,8 @@ class chain_planner {
   std::size_t least_budget() const { return chain_.input_of(0) + whole().front().bytes; }
 
   /// Peak and time of all Pareto-optimal schedules, from the smallest to the fastest.
-  std::vector<schedule_cost> trade_off() const {
-    std::vector<schedule_cost> result;
+  detail::vector<schedule_cost> trade_off() const {
+    detail::vector<schedule_cost> result;
     for (const point& p : whole()) result.push_back(cost(p));
     return result;
   }
@@ -78,7 +78,7 @@ class chain_planner {
     std::uint32_t region_end;    // stage after the region; 0 for an option
     std::uint32_t later, inner;  // points of the fronts of the stages after the node, and inside it
   };
-  using front = std::vector<point>;
+  using front = detail::vector<point>;
 
   std::size_t stages() const { return chain_.stages.size(); }
   std::size_t input(std::size_t s) const { return chain_.input_of(s); }
@@ -146,7 +146,8 @@ class chain_planner {
     }
   }
 
-  void write(std::size_t d, std::size_t i, std::size_t j, std::size_t which, std::vector<schedule_node>& nodes) const {
+  void write(std::size_t d, std::size_t i, std::size_t j, std::size_t which,
+             detail::vector<schedule_node>& nodes) const {
     const point& p = at(d, i, j)[which];
     if (p.region_end == 0) {
       nodes.push_back({i, i, p.option, {}});
@@ -161,8 +162,8 @@ class chain_planner {
   stage_chain chain_;
   double plain_time_;  // of a step that recomputes nothing
   std::size_t depth_, points_;
-  std::vector<std::size_t> later_gradients_;  // bytes of parameter gradients of the stages after each
-  std::vector<front> fronts_;
+  detail::vector<std::size_t> later_gradients_;  // bytes of parameter gradients of the stages after each
+  detail::vector<front> fronts_;
 };
 
 }  // namespace gradus

@@ -2,7 +2,8 @@
 // A chain of stages and its recompute schedules, as data.
 
 #include <cstddef>
-#include <vector>
+
+#include "../core/vector.hpp"
 
 namespace gradus {
 
@@ -17,18 +18,18 @@ struct chain_option {
 
 /// One stage of a chain: a function of the output of the stage before it.
 struct chain_stage {
-  std::size_t input = 0;                ///< bytes of its input, and of that input's gradient
-  double forward_time = 0;              ///< of forward, with every option
-  double backward_time = 0;             ///< of backward if all is kept
-  std::size_t forward_temporaries = 0;  ///< of forward if nothing is kept
-  std::size_t gradients = 0;            ///< bytes of its parameters' gradients, which backward leaves
-  std::vector<chain_option> options;    ///< at least one
+  std::size_t input = 0;                 ///< bytes of its input, and of that input's gradient
+  double forward_time = 0;               ///< of forward, with every option
+  double backward_time = 0;              ///< of backward if all is kept
+  std::size_t forward_temporaries = 0;   ///< of forward if nothing is kept
+  std::size_t gradients = 0;             ///< bytes of its parameters' gradients, which backward leaves
+  detail::vector<chain_option> options;  ///< at least one
 };
 
 /// Stages that run forward from first to last and backward from last to first. The input of a stage lives until its
 /// backward ends. The gradient of the chain's output counts as live from the start, whenever the loss computes it.
 struct stage_chain {
-  std::vector<chain_stage> stages;
+  detail::vector<chain_stage> stages;
   std::size_t output = 0;  ///< bytes of the last stage's output
 
   std::size_t input_of(std::size_t stage) const { return stage < stages.size() ? stages[stage].input : output; }
@@ -45,7 +46,7 @@ struct stage_chain {
 struct schedule_node {
   std::size_t first = 0, last = 0;
   std::size_t option = 0;
-  std::vector<schedule_node> inner = {};
+  detail::vector<schedule_node> inner = {};
 };
 
 /// Peak of live bytes, with the chain's input, and seconds.
@@ -56,7 +57,7 @@ struct schedule_cost {
 
 /// A recompute schedule of a chain: nodes that cover its stages in order.
 struct chain_schedule {
-  std::vector<schedule_node> nodes;
+  detail::vector<schedule_node> nodes;
   schedule_cost predicted;
 };
 

@@ -5,7 +5,8 @@
 #include <bit>
 #include <cstddef>
 #include <span>
-#include <vector>
+
+#include "../core/vector.hpp"
 
 namespace gradus::detail {
 
@@ -83,7 +84,7 @@ class occupied_offsets {
   struct interval {
     std::size_t begin, end;
   };
-  using interval_set = std::vector<interval>;  // sorted, with gaps between them
+  using interval_set = detail::vector<interval>;  // sorted, with gaps between them
 
   static constexpr void add(interval_set& set, interval taken) {
     const auto first = std::lower_bound(set.begin(), set.end(), taken.begin,
@@ -104,9 +105,9 @@ class occupied_offsets {
     if (!set.empty()) searched_.emplace_back(set);
   }
   std::size_t leaves_;
-  std::vector<interval_set> anywhere_;    // of each node: occupied at some of its moments
-  std::vector<interval_set> throughout_;  // occupied at all of its moments, but not at all of its parent's
-  std::vector<std::span<const interval>> searched_;
+  detail::vector<interval_set> anywhere_;    // of each node: occupied at some of its moments
+  detail::vector<interval_set> throughout_;  // occupied at all of its moments, but not at all of its parent's
+  detail::vector<std::span<const interval>> searched_;
 };
 
 }  // namespace gradus::detail

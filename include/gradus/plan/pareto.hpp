@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <utility>
-#include <vector>
+
+#include "../core/vector.hpp"
 
 namespace gradus {
 
@@ -12,8 +13,8 @@ namespace gradus {
 /// less `time` than the one before. Gains of time up to `tolerance` count as rounding; of equal choices, the one in
 /// `front` stays.
 template <class Choice>
-void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, double tolerance = 0) {
-  std::vector<Choice> merged;
+void merge_fronts(detail::vector<Choice>& front, const detail::vector<Choice>& more, double tolerance = 0) {
+  detail::vector<Choice> merged;
   merged.reserve(front.size() + more.size());
   for (std::size_t i = 0, j = 0; i < front.size() || j < more.size();) {
     const auto ours_is_next = [&] {
@@ -30,7 +31,7 @@ void merge_fronts(std::vector<Choice>& front, const std::vector<Choice>& more, d
 /// Thins a Pareto front to at most `most` choices, and at least two: the smallest, the fastest, and the fastest of each
 /// of equally wide ranges of bytes between.
 template <class Choice>
-void thin(std::vector<Choice>& front, std::size_t most) {
+void thin(detail::vector<Choice>& front, std::size_t most) {
   most = std::max<std::size_t>(most, 2);
   if (front.size() <= most) return;
   const std::size_t least = front.front().bytes, range = front.back().bytes - least;

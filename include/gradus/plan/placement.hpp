@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <numeric>
 #include <string>
-#include <vector>
 
 #include "../core/error.hpp"
 #include "../core/sort.hpp"
+#include "../core/vector.hpp"
 #include "../memory/memory_plan.hpp"
 #include "../memory/trace.hpp"
 #include "occupied_offsets.hpp"
@@ -17,8 +17,9 @@ namespace gradus {
 
 /// The offsets of a step's blocks in one workspace.
 struct placement {
-  std::vector<std::size_t> offsets;  ///< of each block, multiples of the trace's alignment; 0 for blocks of zero bytes
-  std::size_t bytes = 0;             ///< of the workspace
+  detail::vector<std::size_t>
+      offsets;            ///< of each block, multiples of the trace's alignment; 0 for blocks of zero bytes
+  std::size_t bytes = 0;  ///< of the workspace
 };
 
 namespace detail {
@@ -41,8 +42,8 @@ constexpr std::size_t largest_live_sum(const step_trace& trace) {
 
 // The moment of each event: the number of runs of frees before it. Two blocks overlap if their moments do. Moments are
 // fewer than events, which halves the time of packing.
-constexpr std::vector<std::size_t> moments_of(const step_trace& trace) {
-  std::vector<std::size_t> moments(trace.events.size() + 1, 0);
+constexpr detail::vector<std::size_t> moments_of(const step_trace& trace) {
+  detail::vector<std::size_t> moments(trace.events.size() + 1, 0);
   for (std::size_t e = 0; e < trace.events.size(); ++e) {
     const bool last_end = !trace.events[e].begins && (e + 1 == trace.events.size() || trace.events[e + 1].begins);
     moments[e + 1] = moments[e] + (last_end ? 1 : 0);
@@ -57,7 +58,7 @@ inline constexpr std::size_t placement_effort = 500'000;
 /// placement, and some order gives the smallest one.
 class block_packer {
  public:
-  using order = std::vector<std::size_t>;
+  using order = detail::vector<std::size_t>;
 
   constexpr explicit block_packer(const step_trace& trace) : block_packer(trace, moments_of(trace)) {}
 
@@ -121,7 +122,7 @@ class block_packer {
   }
 
  private:
-  constexpr block_packer(const step_trace& trace, const std::vector<std::size_t>& moments)
+  constexpr block_packer(const step_trace& trace, const detail::vector<std::size_t>& moments)
       : bound_(largest_live_sum(trace)), occupied_(moments.back() + 1) {
     for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
       const block_life& b = trace.blocks[i];
@@ -132,12 +133,12 @@ class block_packer {
     offsets_.resize(items_.size(), 0);
   }
 
-  std::vector<item> items_;
+  detail::vector<item> items_;
   std::size_t bound_;
-  occupied_offsets occupied_;         // by the blocks packed so far
-  std::vector<std::size_t> offsets_;  // of the last order packed
+  occupied_offsets occupied_;            // by the blocks packed so far
+  detail::vector<std::size_t> offsets_;  // of the last order packed
   std::size_t top_ = 0;
-  std::vector<std::size_t> best_offsets_;
+  detail::vector<std::size_t> best_offsets_;
   order best_order_;
   std::size_t best_ = 0;
 };
@@ -173,7 +174,7 @@ constexpr memory_plan make_plan(const step_trace& trace, const placement& where)
   memory_plan plan;
   plan.bytes = where.bytes;
   plan.alignment = trace.alignment;
-  std::vector<std::size_t> number(trace.blocks.size(), 0);
+  detail::vector<std::size_t> number(trace.blocks.size(), 0);
   for (std::size_t i = 0; i < trace.blocks.size(); ++i) {
     const block_life& b = trace.blocks[i];
     if (b.bytes == 0) continue;

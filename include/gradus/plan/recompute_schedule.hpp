@@ -9,11 +9,11 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "../autodiff/checkpoint/chain.hpp"
 #include "../core/byte_size.hpp"
 #include "../core/sort.hpp"
+#include "../core/vector.hpp"
 #include "block_choices.hpp"
 #include "chain_planner.hpp"
 #include "placement.hpp"
@@ -33,8 +33,8 @@ struct scheduled_step {
 
 namespace detail {
 
-inline region_schedule to_regions(const std::vector<schedule_node>& nodes,
-                                  const std::vector<std::vector<block_choice>>& choices) {
+inline region_schedule to_regions(const detail::vector<schedule_node>& nodes,
+                                  const detail::vector<detail::vector<block_choice>>& choices) {
   region_schedule s;
   for (const schedule_node& n : nodes) {
     const std::size_t chain_end = choices.size() - 1;  // the stage after the chain
@@ -83,8 +83,8 @@ inline chain_stage stage_after(const step_trace& lean, std::size_t blocks, std::
 /// The operations of each block of the model's chain. `Options` has a member `regions` that the model passes to
 /// gradus::chain.
 template <class Training, class Options>
-std::vector<block_facts> survey_blocks(Options options) {
-  std::vector<block_facts> blocks;
+detail::vector<block_facts> survey_blocks(Options options) {
+  detail::vector<block_facts> blocks;
   options.regions = {};
   options.regions.survey = &blocks;
   trace_step<Training>(options);
@@ -95,7 +95,7 @@ std::vector<block_facts> survey_blocks(Options options) {
 /// A schedule in which every block is a region that saves by `policy`. Throws error if the policy names an operation
 /// that no block has.
 template <save_policy Policy>
-region_schedule every_block(const std::vector<block_facts>& blocks, const Policy& policy) {
+region_schedule every_block(const detail::vector<block_facts>& blocks, const Policy& policy) {
   region_schedule s;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     detail::policy_of<Policy> what(policy);
@@ -133,7 +133,7 @@ class recompute_scheduler {
   }
 
   /// The Pareto-optimal schedules, from the least peak of live bytes to the least time: exact peaks, predicted times.
-  const std::vector<scheduled_step>& worth_having() const { return front_; }
+  const detail::vector<scheduled_step>& worth_having() const { return front_; }
 
   /// The least bytes that a step can take: persistent memory, and the workspace that place() finds for its other
   /// blocks.
@@ -183,9 +183,9 @@ class recompute_scheduler {
     const step_trace lean = trace(region_schedule::every_block(blocks_.size()));
     const chain_stage after = detail::stage_after(lean, blocks_.size(), blocks_.back().input_bytes);
 
-    std::vector<scheduled_step> all;
+    detail::vector<scheduled_step> all;
     const auto add = [&](const region_schedule& regions) { all.push_back(measured(regions, trace(regions))); };
-    const auto plan = [&](std::vector<std::vector<detail::block_choice>> choices) {
+    const auto plan = [&](detail::vector<detail::vector<detail::block_choice>> choices) {
       stage_chain chain;
       for (std::size_t b = 0; b < blocks_.size(); ++b)
         chain.stages.push_back(stage_of(blocks_[b], choices[b], gradients));
@@ -216,12 +216,12 @@ class recompute_scheduler {
   // those that only these beat, and so on, until enough operations are traced. What is found depends on no budget, so
   // that a larger budget never gives a slower step.
   template <class Add>
-  void spread(std::vector<scheduled_step>& all, const Add& add) const {
-    std::set<std::vector<std::uint64_t>> tried;
+  void spread(detail::vector<scheduled_step>& all, const Add& add) const {
+    std::set<detail::vector<std::uint64_t>> tried;
     for (const scheduled_step& s : all) tried.insert(key_of(s.regions));
-    std::vector<bool> done;
+    detail::vector<bool> done;
     const std::size_t most = all.size() + search_effort / (operations_ + 1);
-    for (std::vector<std::size_t> next; !(next = unbeaten(all, done)).empty();)
+    for (detail::vector<std::size_t> next; !(next = unbeaten(all, done)).empty();)
       for (const std::size_t from : next) {
         for_changes(region_schedule(all[from].regions), [&](const region_schedule& regions) {
           if (all.size() < most && tried.insert(key_of(regions)).second) add(regions);
@@ -233,9 +233,9 @@ class recompute_scheduler {
   }
   // The numbers of the schedules that no other beats, from the least peak to the least time; those in `without` are
   // left out.
-  static std::vector<std::size_t> unbeaten(const std::vector<scheduled_step>& all,
-                                           const std::vector<bool>& without = {}) {
-    std::vector<std::size_t> order, best;
+  static detail::vector<std::size_t> unbeaten(const detail::vector<scheduled_step>& all,
+                                              const detail::vector<bool>& without = {}) {
+    detail::vector<std::size_t> order, best;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (i >= without.size() || !without[i]) order.push_back(i);
     detail::sort_stably(order, [&](std::size_t x, std::size_t y) {
@@ -247,7 +247,7 @@ class recompute_scheduler {
       if (best.empty() || all[i].seconds < all[best.back()].seconds) best.push_back(i);
     return best;
   }
-  chain_stage stage_of(const block_facts& block, const std::vector<detail::block_choice>& choices,
+  chain_stage stage_of(const block_facts& block, const detail::vector<detail::block_choice>& choices,
                        std::size_t gradients) const {
     chain_stage stage;
     stage.input = block.input_bytes;
@@ -288,7 +288,7 @@ class recompute_scheduler {
   // Calls f with each schedule that makes another choice for one block.
   template <class F>
   void for_changes(region_schedule regions, const F& f) const {
-    const auto change = [&](const auto& self, std::vector<chain_part>& parts) -> void {
+    const auto change = [&](const auto& self, detail::vector<chain_part>& parts) -> void {
       for (chain_part& part : parts) {
         if (part.first != part.last) {
           self(self, part.inner);
@@ -310,9 +310,9 @@ class recompute_scheduler {
     change(change, regions.parts);
   }
   // Equal for equal schedules alone.
-  static std::vector<std::uint64_t> key_of(const region_schedule& regions) {
-    std::vector<std::uint64_t> key;
-    const auto add = [&](const auto& self, const std::vector<chain_part>& parts) -> void {
+  static detail::vector<std::uint64_t> key_of(const region_schedule& regions) {
+    detail::vector<std::uint64_t> key;
+    const auto add = [&](const auto& self, const detail::vector<chain_part>& parts) -> void {
       for (const chain_part& p : parts) {
         key.insert(key.end(), {p.first, p.last, p.region, p.keep, p.offload, p.inner.size()});
         self(self, p.inner);
@@ -324,10 +324,10 @@ class recompute_scheduler {
 
   Options options_;
   time_table table_;
-  std::vector<block_facts> blocks_;
-  std::vector<std::vector<detail::block_choice>> choices_;
-  std::vector<proposal> proposals_;  // the fastest first
-  std::vector<scheduled_step> front_;
+  detail::vector<block_facts> blocks_;
+  detail::vector<detail::vector<detail::block_choice>> choices_;
+  detail::vector<proposal> proposals_;  // the fastest first
+  detail::vector<scheduled_step> front_;
   std::size_t operations_ = 0;  // of a step that recomputes nothing
 };
 

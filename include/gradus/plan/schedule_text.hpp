@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "../autodiff/checkpoint/chain.hpp"
+#include "../core/vector.hpp"
 
 namespace gradus::detail {
 
@@ -20,7 +20,7 @@ inline std::string names_of(const block_facts& block, std::uint64_t keep) {
 }
 
 // Appends one line for each run of blocks that keep the same.
-inline void describe_parts(const std::vector<chain_part>& parts, const std::vector<block_facts>& blocks,
+inline void describe_parts(const detail::vector<chain_part>& parts, const detail::vector<block_facts>& blocks,
                            const std::string& indent, std::string& text) {
   if (parts.empty()) text.append(indent).append("every block: keep all\n");
   for (std::size_t i = 0; i < parts.size();) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
+#include "../core/vector.hpp"
 #include "../memory/trace.hpp"
 
 namespace gradus {
@@ -76,19 +76,19 @@ class time_table {
     std::string_view name;
     bool backward;
     cost work;
-    std::vector<double> samples;
+    detail::vector<double> samples;
     bool is(const activity& what) const {
       return name == what.name && backward == (what.phase == phase::backward) && work.flops == what.work.flops &&
              work.bytes() == what.work.bytes();
     }
   };
-  std::vector<double>& samples_of(const activity& what) {
+  detail::vector<double>& samples_of(const activity& what) {
     for (entry& e : entries_)
       if (e.is(what)) return e.samples;
     entries_.push_back({what.name, what.phase == phase::backward, what.work, {}});
     return entries_.back().samples;
   }
-  static double median(std::vector<double> v) {
+  static double median(detail::vector<double> v) {
     const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
     std::nth_element(v.begin(), middle, v.end());
     return *middle;
@@ -96,8 +96,8 @@ class time_table {
 
   double flops_rate_, bytes_rate_;
   host_link link_;
-  std::vector<entry> entries_;
-  std::vector<double> others_;
+  detail::vector<entry> entries_;
+  detail::vector<double> others_;
 };
 
 }  // namespace gradus

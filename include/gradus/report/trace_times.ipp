@@ -14,7 +14,7 @@ GRADUS_IMPL trace_times::trace_times(const step_trace& trace)
     end = std::max(end, op_end.back());
   }
   if (measured) {
-    event = trace.event_us;
+    event.assign(trace.event_us.begin(), trace.event_us.end());
     end = std::max(end, event.back());
   } else {
     for (std::size_t e = 0; e < trace.events.size(); ++e) event.push_back(static_cast<double>(e));

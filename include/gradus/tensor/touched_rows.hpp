@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "../core/extent.hpp"
+#include "../core/vector.hpp"
 
 namespace gradus {
 
@@ -35,13 +35,13 @@ class touched_rows {
     sorted_ = true;
   }
   /// The rows, if they are not all: in order.
-  constexpr const std::vector<std::uint32_t>& list() {
+  constexpr const detail::vector<std::uint32_t>& list() {
     if (!sorted_) std::sort(list_.begin(), list_.end());
     sorted_ = true;
     return list_;
   }
   /// In order, the numbers of those runs of `unit` elements that have elements of these rows.
-  constexpr const std::vector<std::uint32_t>& units(index_t unit) {
+  constexpr const detail::vector<std::uint32_t>& units(index_t unit) {
     units_.clear();
     for (const std::uint32_t row : list()) {
       const index_t first = row * width_ / unit, last = ((row + 1) * width_ - 1) / unit;
@@ -53,8 +53,8 @@ class touched_rows {
 
  private:
   index_t width_ = 1;
-  std::vector<bool> marks_;
-  std::vector<std::uint32_t> list_, units_;
+  detail::vector<bool> marks_;
+  detail::vector<std::uint32_t> list_, units_;
   bool all_ = false, sorted_ = true;
 };
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "../../core/cost.hpp"
+#include "../../core/vector.hpp"
 #include "../failures.hpp"
 #include "checkpoint.hpp"
 
@@ -18,10 +18,10 @@ namespace gradus {
 struct chain_part {
   std::size_t first = 0;
   std::size_t last = 0;
-  bool region = false;                 ///< a checkpoint region; otherwise the blocks are recorded as they are
-  std::uint64_t keep = 0;              ///< if it is one block: the operations whose results the region keeps, by number
-  std::vector<chain_part> inner = {};  ///< of a region: how a replay runs its blocks; the others are not used then
-  std::uint64_t offload = 0;           ///< the operations whose results it keeps in host memory
+  bool region = false;     ///< a checkpoint region; otherwise the blocks are recorded as they are
+  std::uint64_t keep = 0;  ///< if it is one block: the operations whose results the region keeps, by number
+  detail::vector<chain_part> inner = {};  ///< of a region: how a replay runs its blocks; the others are not used then
+  std::uint64_t offload = 0;              ///< the operations whose results it keeps in host memory
 };
 
 /// The operations of one block of a chain and their dependences; see region_schedule::survey.
@@ -32,7 +32,7 @@ struct block_facts {
     std::size_t bytes;
     friend constexpr bool operator==(const operation&, const operation&) = default;
   };
-  std::vector<operation> operations;
+  detail::vector<operation> operations;
   region_graph graph;
   std::size_t input_bytes = 0;
   friend constexpr bool operator==(const block_facts&, const block_facts&) = default;
@@ -41,8 +41,8 @@ struct block_facts {
 /// The checkpoint regions of a chain. An empty schedule has none.
 class region_schedule {
  public:
-  std::vector<chain_part> parts;               ///< they cover the blocks in order; empty: no regions
-  std::vector<block_facts>* survey = nullptr;  ///< if not null, chain() fills it and checkpoints every block
+  detail::vector<chain_part> parts;               ///< they cover the blocks in order; empty: no regions
+  detail::vector<block_facts>* survey = nullptr;  ///< if not null, chain() fills it and checkpoints every block
 
   /// How deep regions of a schedule may nest. Each level compiles the block once more.
   static constexpr int max_depth = 1;
@@ -103,7 +103,7 @@ constexpr auto& recorder_of_chained(const std::tuple<Xs...>& x) {
 }
 
 template <int Depth, class Block, class X, class F>
-constexpr X run_parts(const Block* blocks, X x, const std::vector<chain_part>& parts, std::size_t begin,
+constexpr X run_parts(const Block* blocks, X x, const detail::vector<chain_part>& parts, std::size_t begin,
                       std::size_t end, const F& f) {
   std::size_t next = begin;
   for (const chain_part& part : parts) {

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "../../core/vector.hpp"
 #include "../op.hpp"
 
 namespace gradus {
@@ -24,8 +24,8 @@ class region_graph {
     bool needed = false;             ///< a replay must have its output: it is read outside of operations, or saved
     friend constexpr bool operator==(const operation&, const operation&) = default;
   };
-  std::vector<operation> operations;
-  std::vector<unsigned> producers;  ///< of inputs: the number, from 1, of an operation; 0: comes from outside
+  detail::vector<operation> operations;
+  detail::vector<unsigned> producers;  ///< of inputs: the number, from 1, of an operation; 0: comes from outside
 
   constexpr std::size_t size() const { return operations.size(); }
   friend constexpr bool operator==(const region_graph&, const region_graph&) = default;
@@ -67,7 +67,7 @@ struct region_entry {
 /// The entries of all open regions, one region after another, and the graph of the region that is being recorded.
 class region_log {
  public:
-  std::vector<region_entry> entries;
+  detail::vector<region_entry> entries;
   region_graph graph;
 
   /// Adds an operation to that region. The caller appends the producers of its inputs to graph.producers.

@@ -13,10 +13,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "../../core/cost.hpp"
 #include "../../core/fixed_string.hpp"
+#include "../../core/vector.hpp"
 #include "log.hpp"
 
 namespace gradus {
@@ -60,7 +60,7 @@ struct save_named {
 };
 /// Keeps the outputs of operations named at run time, or all but those.
 struct save_listed {
-  std::vector<std::string> names;
+  detail::vector<std::string> names;
   bool all_but = false;
   constexpr bool saves(const region_op& op) const {
     bool listed = false;
