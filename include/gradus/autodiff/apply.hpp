@@ -52,24 +52,24 @@ struct raw_compute<param<X, E...>> {
   using type = typename X::compute;
 };
 
-// True if operand I is a parameter that is not cast to T, because the kernel rounds it as it reads it.
-template <class T, class Op, std::size_t I, class X>
+// True if operand At is a parameter that is not cast to T, because the kernel rounds it as it reads it.
+template <class T, class Op, std::size_t At, class X>
 constexpr bool is_read_as_stored() {
   if constexpr (is_param<X>) {
     constexpr bool exact_or_rounded = std::is_same_v<typename X::value_type, float> || std::is_same_v<T, float>;
     return exact_or_rounded && X::device::rounds_in_products && !X::policy::precision::keeps_copies &&
-           (rounds_operands_of<Op>() >> I & 1u) != 0;
+           (rounds_operands_of<Op>() >> At & 1u) != 0;
   } else {
     return false;
   }
 }
 
-// True if operand I, which the operation does not cast, is a parameter whose copy in T the device needs.
-template <class T, class Op, std::size_t I, class X>
+// True if operand At, which the operation does not cast, is a parameter whose copy in T the device needs.
+template <class T, class Op, std::size_t At, class X>
 constexpr bool is_read_as_copy() {
   if constexpr (is_param<X>)
     return !X::device::rounds_in_products && std::is_same_v<typename X::compute_tensor::value_type, T> &&
-           (copied_operands_of<Op>() >> I & 1u) != 0;
+           (copied_operands_of<Op>() >> At & 1u) != 0;
   else return false;
 }
 
@@ -92,8 +92,8 @@ GRADUS_OF_BUILD constexpr decltype(auto) as_type([[maybe_unused]] Where& where, 
   }
 }
 
-template <class T, class Op, std::size_t... I, class... Xs>
-constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
+template <class T, class Op, std::size_t... Is, class... Xs>
+constexpr auto apply_cast(const Op& op, std::index_sequence<Is...>, Xs&&... xs) {
   using recorder = typename recorder_of<std::remove_cvref_t<Xs>...>::type;
   constexpr bool recorded = !std::is_void_v<recorder>;
   auto& where = [&]() -> auto& {
@@ -101,8 +101,8 @@ constexpr auto apply_cast(const Op& op, std::index_sequence<I...>, Xs&&... xs) {
     else return checked_context_for(op, xs...);
   }();
   return apply_as_is(op, as_type < T,
-                     (casts_number<Op, I, Xs> && !is_read_as_stored<T, Op, I, std::remove_cvref_t<Xs>>()) ||
-                         is_read_as_copy<T, Op, I, std::remove_cvref_t<Xs>>(),
+                     (casts_number<Op, Is, Xs> && !is_read_as_stored<T, Op, Is, std::remove_cvref_t<Xs>>()) ||
+                         is_read_as_copy<T, Op, Is, std::remove_cvref_t<Xs>>(),
                      recorded > (where, std::forward<Xs>(xs), xs...)...);
 }
 
@@ -113,8 +113,8 @@ inline constexpr bool element_types_fit = TheyFit;
 // False for a product with an integer factor.
 template <class Op, class... Xs>
 constexpr bool multiplies_floats() {
-  return []<std::size_t... I>(std::index_sequence<I...>) {
-    return list_of<Op>() != op_precision::low || ((!casts_operand<Op, I> || is_floating<value_of_t<Xs>>)&&...);
+  return []<std::size_t... Is>(std::index_sequence<Is...>) {
+    return list_of<Op>() != op_precision::low || ((!casts_operand<Op, Is> || is_floating<value_of_t<Xs>>)&&...);
   }(std::index_sequence_for<Xs...>{});
 }
 

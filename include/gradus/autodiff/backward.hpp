@@ -109,16 +109,16 @@ class gradients_set_aside {
  public:
   constexpr explicit gradients_set_aside(const Xs&... leaves) : leaves_(&leaves...) {
     (static_cast<void>(slot_of_leaf(leaves)), ...);  // throws before a slot is moved
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((std::get<I>(before_) = std::exchange(slot_of_leaf(leaves), {})), ...);
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      ((std::get<Is>(before_) = std::exchange(slot_of_leaf(leaves), {})), ...);
     }(std::index_sequence_for<Xs...>{});
   }
   gradients_set_aside(const gradients_set_aside&) = delete;
   gradients_set_aside& operator=(const gradients_set_aside&) = delete;
   constexpr ~gradients_set_aside() {
     // From the last to the first: of a variable that is listed twice, the first entry has the slot.
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (put_back(*std::get<sizeof...(Xs) - 1 - I>(leaves_), std::get<sizeof...(Xs) - 1 - I>(before_)), ...);
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      (put_back(*std::get<sizeof...(Xs) - 1 - Is>(leaves_), std::get<sizeof...(Xs) - 1 - Is>(before_)), ...);
     }(std::index_sequence_for<Xs...>{});
   }
 

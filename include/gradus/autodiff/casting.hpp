@@ -34,8 +34,8 @@ class call {
   /// The type of the output of an operation on no list of its own whose operands' types promote to T.
   template <class T>
   using result = std::conditional_t<Listed, Reduce, T>;
-  template <std::size_t I>
-  using gradient = std::tuple_element_t<I, std::tuple<Gradients...>>;
+  template <std::size_t At>
+  using gradient = std::tuple_element_t<At, std::tuple<Gradients...>>;
 
   constexpr explicit call(context<D>& ctx) : ctx_(&ctx) {}
   /// The context that runs the operation and allocates its output.
@@ -115,18 +115,18 @@ constexpr auto common_product_type_of(std::type_identity<A> a, Rest... rest) {
   if constexpr (sizeof...(Rest) == 0) return a;
   else return common_product_type(a, common_product_type_of(rest...));
 }
-// True if an operation on the list `low` casts operand I.
-template <class Op, std::size_t I>
+// True if an operation on the list `low` casts operand At.
+template <class Op, std::size_t At>
 inline constexpr bool casts_operand =
-    I < 32 ? ((cast_operands_of<Op>() >> (I % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
-// True if Op casts operand I, of type X, whose elements are floating-point. An operation of the list `widest`, moved to
-// `low`, casts only parameters.
-template <class Op, std::size_t I, class X>
-inline constexpr bool casts_number = casts_operand<Op, I> && is_floating<value_of_t<X>> &&
+    At < 32 ? ((cast_operands_of<Op>() >> (At % 32)) & 1u) != 0 : cast_operands_of<Op>() == ~0u;
+// True if Op casts operand At, of type X, whose elements are floating-point. An operation of the list `widest`, moved
+// to `low`, casts only parameters.
+template <class Op, std::size_t At, class X>
+inline constexpr bool casts_number = casts_operand<Op, At> && is_floating<value_of_t<X>> &&
                                      (list_of<Op>() == op_precision::low || is_param<std::remove_cvref_t<X>>);
-// The type of operand I if the operation casts it, void otherwise.
-template <class Op, std::size_t I, class X>
-using type_if_cast = std::type_identity<std::conditional_t<casts_number<Op, I, X>, value_of_t<X>, void>>;
+// The type of operand At if the operation casts it, void otherwise.
+template <class Op, std::size_t At, class X>
+using type_if_cast = std::type_identity<std::conditional_t<casts_number<Op, At, X>, value_of_t<X>, void>>;
 
 // The types of one call of Op on operands Xs.
 template <class Op, class... Xs>
@@ -173,11 +173,11 @@ struct call_rules {
     else if constexpr (list == op_precision::low) return std::type_identity<typename policy::compute>{};
     else return std::type_identity<typename policy::reduce>{};
   }
-  template <std::size_t... I>
-  static constexpr auto find_cast(std::index_sequence<I...>) {
+  template <std::size_t... Is>
+  static constexpr auto find_cast(std::index_sequence<Is...>) {
     constexpr bool casts = own_list == op_precision::low || (own_list == op_precision::widest && listed);
     if constexpr (!casts) return std::type_identity<void>{};
-    else return cast_of(common_product_type_of(type_if_cast<Op, I, Xs>{}...));
+    else return cast_of(common_product_type_of(type_if_cast<Op, Is, Xs>{}...));
   }
   using cast = typename decltype(find_cast(std::index_sequence_for<Xs...>{}))::type;
 };

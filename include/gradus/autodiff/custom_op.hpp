@@ -32,14 +32,14 @@ struct custom {
   }
   template <class Saved, class Grad, class... Xs>
   constexpr void backward(const Saved& saved, Grad grad, const gradient_sink<Xs>&... sinks) const {
-    auto found = [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return gradient(std::as_const(grad), output(saved), input<I>(saved)...);
+    auto found = [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      return gradient(std::as_const(grad), output(saved), input<Is>(saved)...);
     }(std::index_sequence_for<Xs...>{});
     if constexpr (gradus::detail::is_tuple_like<decltype(found)>) {
       static_assert(std::tuple_size_v<decltype(found)> == sizeof...(Xs),
                     "custom_op(forward, backward, x...): backward must return one gradient for each operand");
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (give(std::move(std::get<I>(found)), input<I>(saved), sinks), ...);
+      [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+        (give(std::move(std::get<Is>(found)), input<Is>(saved), sinks), ...);
       }(std::index_sequence_for<Xs...>{});
     } else {
       static_assert(sizeof...(Xs) == 1,

@@ -21,8 +21,8 @@ struct save_rule {
 /// Saves neither inputs nor output.
 constexpr save_rule save_nothing() { return {}; }
 /// Saves the inputs of these numbers, counted from 0: `save_inputs(0, 2)`.
-template <class... I>
-constexpr save_rule save_inputs(I... operand) {
+template <class... Numbers>
+constexpr save_rule save_inputs(Numbers... operand) {
   return {((1u << operand) | ... | 0u), false};
 }
 /// Saves the output.
@@ -83,18 +83,18 @@ struct anything_saved {
 inline constexpr anything_saved stand_in{};
 
 // A tuple that compiles quickly; written `items<A, B>{{a}, {b}}`.
-template <std::size_t I, class T>
+template <std::size_t At, class T>
 struct item {
   [[no_unique_address]] T value;
 };
 template <class Numbers, class... Ts>
 struct item_list;
-template <std::size_t... I, class... Ts>
-struct item_list<std::index_sequence<I...>, Ts...> : item<I, Ts>... {};
+template <std::size_t... Is, class... Ts>
+struct item_list<std::index_sequence<Is...>, Ts...> : item<Is, Ts>... {};
 template <class... Ts>
 using items = item_list<std::index_sequence_for<Ts...>, Ts...>;
-template <std::size_t I, class T>
-constexpr const T& get(const item<I, T>& of) {
+template <std::size_t At, class T>
+constexpr const T& get(const item<At, T>& of) {
   return of.value;
 }
 
@@ -138,8 +138,8 @@ constexpr std::string_view name_of(const Op& op) {
 constexpr bool has_input(unsigned inputs, std::size_t i) {
   return i < 32 ? ((inputs >> (i % 32)) & 1u) != 0 : inputs == ~0u;
 }
-template <class Op, std::size_t I>
-inline constexpr bool saves_input = has_input(Op::saves.inputs, I);
+template <class Op, std::size_t At>
+inline constexpr bool saves_input = has_input(Op::saves.inputs, At);
 // The inputs that a call of the operation saves: those that a gradient needs, where has_gradient(i) says whether
 // operand number i may have one.
 template <class Op, class F>
@@ -162,11 +162,11 @@ constexpr bool shares_elements() {
   if constexpr (requires { Op::shares_elements; }) return Op::shares_elements;
   else return false;
 }
-// True if forward reads a part of operand I, of as many bytes as the result (`static constexpr unsigned
+// True if forward reads a part of operand At, of as many bytes as the result (`static constexpr unsigned
 // selected_operands`).
-template <class Op, std::size_t I>
+template <class Op, std::size_t At>
 constexpr bool selects_from() {
-  if constexpr (requires { Op::selected_operands; }) return (Op::selected_operands >> I & 1u) != 0;
+  if constexpr (requires { Op::selected_operands; }) return (Op::selected_operands >> At & 1u) != 0;
   else return false;
 }
 // True if forward computes the gradients (`static constexpr bool gradients_in_forward`).
@@ -201,13 +201,13 @@ constexpr flop_counts flops_of() {
 }
 // The cost of forward: reads the operands, writes the result. Statistics do not count, so that an operation costs the
 // same with and without a tape.
-template <class Op, class Result, class... Xs, std::size_t... I>
-constexpr cost forward_cost_of(std::index_sequence<I...>) {
+template <class Op, class Result, class... Xs, std::size_t... Is>
+constexpr cost forward_cost_of(std::index_sequence<Is...>) {
   using Y = typename forward_result<Result>::output;
   constexpr std::size_t flops = flops_of<Op, Y, Xs...>().forward;
   if constexpr (shares_elements<Op>()) return {flops, 0, 0};
   else
-    return {flops, ((selects_from<Op, I>() ? std::min(Xs::bytes, Y::bytes) : Xs::bytes) + ... + 0),
+    return {flops, ((selects_from<Op, Is>() ? std::min(Xs::bytes, Y::bytes) : Xs::bytes) + ... + 0),
             (computes_gradients_in_forward<Op>() ? (gradient_bytes_of<Xs>() + ... + 0) : 0) + Y::bytes};
 }
 // The cost of backward: reads the gradient of the result and what was saved, writes the gradients of the operands Xs.
@@ -239,12 +239,12 @@ struct saved_values {
   [[no_unique_address]] Statistics statistics;
 };
 
-/// Operand number I, counted from 0. Does not compile if the operation's `saves` does not list it.
-template <std::size_t I, class P, class Inputs, class O, class S>
+/// Operand number At, counted from 0. Does not compile if the operation's `saves` does not list it.
+template <std::size_t At, class P, class Inputs, class O, class S>
 constexpr decltype(auto) input(const saved_values<P, Inputs, O, S>& s) {
-  using saved = std::remove_cvref_t<decltype(detail::get<I>(s.inputs))>;
+  using saved = std::remove_cvref_t<decltype(detail::get<At>(s.inputs))>;
   static_assert(!std::is_same_v<saved, not_saved>, "input<I>(saved): the operation's `saves` does not list this input");
-  if constexpr (!std::is_same_v<saved, not_saved>) return (detail::get<I>(s.inputs));
+  if constexpr (!std::is_same_v<saved, not_saved>) return (detail::get<At>(s.inputs));
   else return detail::stand_in;
 }
 /// The output of forward. Does not compile if the operation's `saves` does not list it.

@@ -254,18 +254,18 @@ class tape {
   }
   // Runs an operation by `compute()` and pushes its node. `xs` are the operands without recorders; `facts`
   // describe them. (Called directly by recorders: messages about an operation's gradient are short.)
-  template <std::size_t... I, class Op, class Compute, class... Xs>
-  constexpr auto push_op(std::index_sequence<I...>, const Op& op, const detail::operand_facts* facts,
+  template <std::size_t... Is, class Op, class Compute, class... Xs>
+  constexpr auto push_op(std::index_sequence<Is...>, const Op& op, const detail::operand_facts* facts,
                          const Compute& compute, const Xs&... xs) {
     using detail::saves_input, detail::saved_or_not;
     // Saved before it runs, so that it does not overwrite them.
     const unsigned saves =
-        detail::inputs_to_save<Op>(sizeof...(I), [&](std::size_t i) { return facts[i].slot != nullptr; });
-    using Inputs = detail::items<decltype(saved_or_not<saves_input<Op, I>>(plain(xs)))...>;
-    Inputs inputs{{saved_or_not<saves_input<Op, I>>(plain(xs), detail::has_input(saves, I))}...};
+        detail::inputs_to_save<Op>(sizeof...(Is), [&](std::size_t i) { return facts[i].slot != nullptr; });
+    using Inputs = detail::items<decltype(saved_or_not<saves_input<Op, Is>>(plain(xs)))...>;
+    Inputs inputs{{saved_or_not<saves_input<Op, Is>>(plain(xs), detail::has_input(saves, Is))}...};
     const detail::items<extents_of<shape_of<Xs>>...> extents{{plain(xs).extents()}...};  // before it moves operands
     const detail::saved_version versions[] = {
-        {facts[I], detail::has_input(saves, I) || detail::shares_elements<Op>()}...};
+        {facts[Is], detail::has_input(saves, Is) || detail::shares_elements<Op>()}...};
     auto result = compute();
     using Result = detail::forward_result<decltype(result)>;
     using Output = typename Result::output;
@@ -275,17 +275,17 @@ class tape {
     Output& out = detail::output_of(result);
     gradient_slot<Output>* slot = nullptr;
     if constexpr (is_floating<typename Output::value_type>) {
-      if (((facts[I].slot != nullptr) || ...)) {
+      if (((facts[Is].slot != nullptr) || ...)) {
         Saved saved{std::move(inputs), saved_or_not<Op::saves.output>(out), detail::statistics_of(result)};
         if (ctx_->observed_by() != nullptr) {
-          (detail::notify_saved(*ctx_, detail::name_of(op), detail::get<I>(saved.inputs)), ...);
+          (detail::notify_saved(*ctx_, detail::name_of(op), detail::get<Is>(saved.inputs)), ...);
           detail::notify_saved(*ctx_, detail::name_of(op), saved.output);
           detail::notify_saved(*ctx_, detail::name_of(op), saved.statistics);
         }
         using Node = op_node<Op, Output, Saved, detail::gradient_tensor_of<Xs>...>;
         auto* n = push<Node>(op, std::move(saved), extents);
         n->backward = &Node::run;  // not in its constructor, so that messages about an operation's gradient are short
-        ((n->versions[I] = versions[I], n->sinks[I] = facts[I].slot), ...);
+        ((n->versions[Is] = versions[Is], n->sinks[Is] = facts[Is].slot), ...);
         slot = &n->slot;
       }
     }

@@ -6,6 +6,8 @@
 #error "gradus needs C++20: compile with -std=c++20"
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
 #error "gradus needs g++ 12 or newer, or clang++ 14 or newer"
+#elif !defined(__cpp_exceptions) && !defined(__EXCEPTIONS)
+#error "gradus needs exceptions, by which it reports errors: no -fno-exceptions"
 #elif defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__)
 #error "gradus needs IEEE arithmetic, with NaN and infinity: no -ffast-math, no -Ofast; -O3 -fno-math-errno is safe"
 #else

@@ -82,12 +82,13 @@ template <class D>
 struct device_access;
 
 /// The kernels of `Op` on `Device`: static functions `forward` and, if the op has one, `backward`; in several parts,
-/// one overload per operand, with `gradient_of<I>` as first argument. Specialised in cpu.hpp and cuda.hpp of each op.
+/// one overload per operand, with `gradient_of<operand>` as first argument. Specialised in cpu.hpp and cuda.hpp of each
+/// op.
 template <class Op, class Device>
 struct kernel;
 
-/// Selects the gradient of operand I, counted from 0, or of several.
-template <unsigned... I>
+/// Selects the gradient of an operand, by its number from 0, or of several.
+template <unsigned... Operands>
 struct gradient_of {};
 
 /// On devices that compute nothing, every kernel is empty.

@@ -24,10 +24,10 @@ struct functor_number {
 /// The base of the results of comparisons: true or false for each element.
 struct functor_condition {
   /// Rejects `c ? a : b`.
-  template <class Bool = bool>
-    requires std::is_same_v<Bool, bool>
-  GRADUS_HD constexpr explicit operator Bool() const {
-    static_assert(!std::is_same_v<Bool, bool>,
+  template <class To = bool>
+    requires std::is_same_v<To, bool>
+  GRADUS_HD constexpr explicit operator To() const {
+    static_assert(!std::is_same_v<To, bool>,
                   "map(f, x...): x holds several elements, and a condition on it has several answers: in place of "
                   "c ? a : b, if (c) and std::max write `using gradus::math::select;` and select(c, a, b)");
     return {};

@@ -18,9 +18,9 @@ namespace detail {
 /// The shape whose extents are F{}()[0 .. Rank-1]; F is a captureless constexpr lambda type.
 template <index_t Rank, class F, class = std::make_index_sequence<Rank>>
 struct shape_from;
-template <index_t Rank, class F, index_t... I>
-struct shape_from<Rank, F, std::index_sequence<I...>> {
-  using type = shape<F{}()[I]...>;
+template <index_t Rank, class F, index_t... Is>
+struct shape_from<Rank, F, std::index_sequence<Is...>> {
+  using type = shape<F{}()[Is]...>;
 };
 
 /// The extent of an axis counted from the back, in the type; 1 for an axis that S lacks.

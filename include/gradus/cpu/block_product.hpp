@@ -56,19 +56,19 @@ struct block_product {
                a, am, ak, b, c, add);
   }
   // Folds instead of loops: every index is a constant, so the sums stay in registers.
-  template <index_t N, std::size_t... M, std::size_t... Pack, std::size_t... I>
+  template <index_t N, std::size_t... M, std::size_t... Pack, std::size_t... Is>
   static GRADUS_INLINE void tile_of(std::index_sequence<M...>, std::index_sequence<Pack...> packs,
-                                    std::index_sequence<I...>, index_t inner, const Word* a, index_t am, index_t ak,
+                                    std::index_sequence<Is...>, index_t inner, const Word* a, index_t am, index_t ak,
                                     const Word* b, C* c, bool add) {
-    vector sum[sizeof...(I)];
-    if (add) ((sum[I] = pack<C>::load(c + I / N * LdC + I % N * lanes<C>).v), ...);
-    else ((sum[I] = vector{}), ...);
+    vector sum[sizeof...(Is)];
+    if (add) ((sum[Is] = pack<C>::load(c + Is / N * LdC + Is % N * lanes<C>).v), ...);
+    else ((sum[Is] = vector{}), ...);
     for (index_t k = 0; k < inner; ++k, a += ak, b += LdB) {
       words right[N];
       (std::memcpy(&right[Pack], b + Pack * lanes<C>, sizeof(words)), ...);
       (registers::multiply_row(sum + M * N, a[M * am], right, packs), ...);
     }
-    (pack<C>(sum[I]).store(c + I / N * LdC + I % N * lanes<C>), ...);
+    (pack<C>(sum[Is]).store(c + Is / N * LdC + Is % N * lanes<C>), ...);
   }
 };
 

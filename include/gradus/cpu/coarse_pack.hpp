@@ -43,8 +43,8 @@ class coarse_pack : public functor_number {
     const P x = a.x_, size = abs(x), z = x * x, one(1.0f);
     const P e = falling_exp<bf16>(size * P(-2.0f));
     const P large = (one - e) / (one + e);
-    const P small = x * cpu_math::horner(z, -17 / 315.0f, 2 / 15.0f, -1 / 3.0f, 1.0f);
-    return coarse_pack(select(size < P(0.25f), small, select(x < P(0), -large, large)));
+    const P of_small = x * cpu_math::horner(z, -17 / 315.0f, 2 / 15.0f, -1 / 3.0f, 1.0f);
+    return coarse_pack(select(size < P(0.25f), of_small, select(x < P(0), -large, large)));
   }
   friend GRADUS_INLINE coarse_pack sigmoid(coarse_pack a) { return coarse_pack(times_sigmoid(P(1.0f), a.x_)); }
   friend GRADUS_INLINE coarse_pack silu(coarse_pack a) {

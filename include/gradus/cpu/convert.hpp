@@ -66,9 +66,9 @@ GRADUS_INLINE void widen_f16(Words h, Words& bits) {
   floats a, b;  // not by vector_bits<floats>: nvcc loses the attribute of a template argument
   std::memcpy(&a, &raised, sizeof a);
   std::memcpy(&b, &least, sizeof b);
-  const floats small = a - b;
+  const floats subnormal = a - b;
   const Words normal = magnitude + (112u << 23);
-  Words r = (magnitude < (1u << 23)) ? vector_bits<Words>(small) : normal;
+  Words r = (magnitude < (1u << 23)) ? vector_bits<Words>(subnormal) : normal;
   r = (magnitude >= (31u << 23)) ? (magnitude | 0x7F800000u) : r;
   r = (magnitude > (31u << 23)) ? (r | 0x400000u) : r;
   bits = r | sign;
@@ -85,9 +85,9 @@ GRADUS_INLINE void narrow_f16(Words u, Words& bits) {
   floats shifted;  // as above
   std::memcpy(&shifted, &magnitude, sizeof shifted);
   shifted = shifted + 0.5f;  // rounds at a subnormal's last bit
-  const Words small = vector_bits<Words>(shifted) - 0x3F000000u;
+  const Words subnormal = vector_bits<Words>(shifted) - 0x3F000000u;
   const Words nan = ((magnitude >> 13) & 0x3FFu) | 0x7E00u;
-  Words r = (magnitude < (113u << 23)) ? small : normal;
+  Words r = (magnitude < (113u << 23)) ? subnormal : normal;
   r = (magnitude >= 0x477FF000u) ? Words{} + 0x7C00u : r;
   r = (magnitude > 0x7F800000u) ? nan : r;
   bits = r | sign;

@@ -131,23 +131,23 @@ class gemm_few_rows : gemm_lanes<T, Bytes, Factor> {
       }
     }
   }
-  template <index_t Rows, std::size_t... I>
-  static GRADUS_INLINE void add_register_tile(const words (&x)[sizeof...(I)], const word* left, index_t stride, T* sums,
-                                              std::index_sequence<I...>) {
+  template <index_t Rows, std::size_t... Is>
+  static GRADUS_INLINE void add_register_tile(const words (&x)[sizeof...(Is)], const word* left, index_t stride,
+                                              T* sums, std::index_sequence<Is...>) {
     vector sum[Rows];
     for (index_t r = 0; r < Rows; ++r) sum[r] = load(sums + r * sums_stride);
     const auto add = [&](const words& column, const word* factors) {
       for (index_t r = 0; r < Rows; ++r)
         lanes::multiply_row(sum + r, factors[4 * r], &column, std::index_sequence<0>{});
     };
-    (add(x[I], left + I / 4 * stride + I % 4), ...);
+    (add(x[Is], left + Is / 4 * stride + Is % 4), ...);
     for (index_t r = 0; r < Rows; ++r) store(sum[r], sums + r * sums_stride);
   }
-  template <class S, std::size_t... I>
-  static GRADUS_INLINE void load_transposed(const S* from, index_t stride, words (&x)[sizeof...(I)],
-                                            std::index_sequence<I...> all) {
-    (__builtin_prefetch(from + (width + I) * stride, 0, 2), ...);
-    ((x[I] = lanes::load_along(from + I * stride)), ...);
+  template <class S, std::size_t... Is>
+  static GRADUS_INLINE void load_transposed(const S* from, index_t stride, words (&x)[sizeof...(Is)],
+                                            std::index_sequence<Is...> all) {
+    (__builtin_prefetch(from + (width + Is) * stride, 0, 2), ...);
+    ((x[Is] = lanes::load_along(from + Is * stride)), ...);
     transpose_registers(x, all);
   }
 };

@@ -253,11 +253,11 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
           to[s] =
               s * per_word < inner ? lanes::load_one(a + s * per_word * along, along, inner - s * per_word) : word{};
   }
-  template <class S, std::size_t... I>
-  static void pack_transposed_tile(const S* a, index_t stride, word* to, std::index_sequence<I...> all) {
-    words x[width] = {lanes::load_across(a + I * per_word * stride, stride)...};
+  template <class S, std::size_t... Is>
+  static void pack_transposed_tile(const S* a, index_t stride, word* to, std::index_sequence<Is...> all) {
+    words x[width] = {lanes::load_across(a + Is * per_word * stride, stride)...};
     transpose_registers(x, all);
-    (store(x[I], to + I * width), ...);
+    (store(x[Is], to + Is * width), ...);
   }
 
   // B is packed in panels [k, tile_columns], the last one padded with zeros.
@@ -294,11 +294,11 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
             s < count ? lanes::load_one(b + s * stride + p * per_word, 1, inner - p * per_word) : word{};
   }
 
-  template <class S, std::size_t... I>
-  static GRADUS_INLINE void transpose_square(const S* from, index_t stride, word* to, std::index_sequence<I...> all) {
-    words x[width] = {lanes::load_along(from + I * stride)...};
+  template <class S, std::size_t... Is>
+  static GRADUS_INLINE void transpose_square(const S* from, index_t stride, word* to, std::index_sequence<Is...> all) {
+    words x[width] = {lanes::load_along(from + Is * stride)...};
     transpose_registers(x, all);
-    (store(x[I], to + I * tile_columns), ...);
+    (store(x[Is], to + Is * tile_columns), ...);
   }
 
   // ---- multiplying --------------------------------------------------------------------------------------------------
@@ -336,17 +336,17 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
   // Folds instead of loops: every index is a constant, so the sums stay in registers. Not inlined, or they would not.
   // Packing on the fly costs two well-predicted branches a step; a kernel for each case costs compile time. C and the
   // next strip are prefetched a few lines at a time: a core has few line fill buffers, and the operands need them.
-  template <bool TransposeA, class S, std::size_t... R, std::size_t... P, std::size_t... I>
+  template <bool TransposeA, class S, std::size_t... R, std::size_t... P, std::size_t... Is>
   [[gnu::noinline]] static void multiply(std::index_sequence<R...>, std::index_sequence<P...> across,
-                                         std::index_sequence<I...>, index_t steps, strided_rows<direct_type> a,
+                                         std::index_sequence<Is...>, index_t steps, strided_rows<direct_type> a,
                                          word* left, strided_rows<S> b, word* right, strip_lines<TransposeA> next,
                                          index_t rows, rows_of_t add, T* c, index_t ldc) {
     constexpr index_t row = TransposeA ? 1 : depth, step = TransposeA ? strip : 1;
     constexpr index_t parts = sizeof...(R);  // of the loop over k, one per row of C
     const index_t part = (steps + parts - 1) / parts, lines = (next.end - next.next + parts - 1) / parts;
     const T* row_of_c = c;
-    vector sum[sizeof...(I)];
-    ((sum[I] = vector{}), ...);
+    vector sum[sizeof...(Is)];
+    ((sum[Is] = vector{}), ...);
     for (index_t p = 0; p < steps; row_of_c += ldc) {
       (__builtin_prefetch(row_of_c + P * width, 1), ...);
       next.fetch(lines);
@@ -377,8 +377,8 @@ class packed_gemm : protected gemm_lanes<T, Bytes, Factor, !std::is_same_v<Tiles
         (lanes::multiply_row(sum + R * Across, left[R * row], x, across), ...);
       }
     }
-    (lanes::store_sum(I / Across < rows, sum[I], add.at(I / Across, I % Across * width).data,
-                      c + I / Across * ldc + I % Across * width),
+    (lanes::store_sum(Is / Across < rows, sum[Is], add.at(Is / Across, Is % Across * width).data,
+                      c + Is / Across * ldc + Is % Across * width),
      ...);
   }
 };

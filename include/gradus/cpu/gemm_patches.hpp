@@ -179,11 +179,11 @@ class patch_gemm : factor_gemm<T, Factor, Tiles> {
       }
       return lanes::load_along(from);
     }
-    template <std::size_t... I>
-    void pack_square(index_t row, index_t at, word* to, std::index_sequence<I...> of) const {
-      words x[width] = {words_of(right_, b_.data, row_of(b_, row + I), at)...};
+    template <std::size_t... Is>
+    void pack_square(index_t row, index_t at, word* to, std::index_sequence<Is...> of) const {
+      words x[width] = {words_of(right_, b_.data, row_of(b_, row + Is), at)...};
       transpose_registers(x, of);
-      (store(x[I], to + I * tile_columns), ...);
+      (store(x[Is], to + Is * tile_columns), ...);
     }
 
     patch_matrix<const SA> a_;

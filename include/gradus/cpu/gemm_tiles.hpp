@@ -45,12 +45,12 @@ struct tile_product {
   using sums = std::make_index_sequence<2 * Tall>;
 
   // Prefetches the next panel's C, two rows a step. Not inlined, so that an edge does not double the code.
-  template <std::size_t... I>
-  [[gnu::noinline]] static void panel(std::index_sequence<I...>, index_t steps, const word* a, const word* b,
+  template <std::size_t... Is>
+  [[gnu::noinline]] static void panel(std::index_sequence<Is...>, index_t steps, const word* a, const word* b,
                                       const float* add, index_t add_stride, float* c, index_t ldc) {
-    constexpr bool tall = sizeof...(I) == 4;
-    if (add == nullptr) (Unit::template zero<I>(), ...);
-    else (Unit::template load<I>(add + I / 2 * side * add_stride + I % 2 * side, add_stride * sizeof(float)), ...);
+    constexpr bool tall = sizeof...(Is) == 4;
+    if (add == nullptr) (Unit::template zero<Is>(), ...);
+    else (Unit::template load<Is>(add + Is / 2 * side * add_stride + Is % 2 * side, add_stride * sizeof(float)), ...);
     const float* next = c + columns;
     for (const word* const end = b + steps * columns; b != end; a += 2 * side * side, b += side * columns) {
       for (index_t r = 0; r < 2; ++r, next += ldc) __builtin_prefetch(next, 1), __builtin_prefetch(next + side, 1);
@@ -65,7 +65,7 @@ struct tile_product {
         Unit::template dot<3, 5, 7>();
       }
     }
-    (Unit::template store<I>(c + I / 2 * side * ldc + I % 2 * side, ldc * sizeof(float)), ...);
+    (Unit::template store<Is>(c + Is / 2 * side * ldc + Is % 2 * side, ldc * sizeof(float)), ...);
   }
 };
 

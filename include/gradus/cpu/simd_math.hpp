@@ -98,9 +98,9 @@ GRADUS_INLINE pack<T> log(pack<T> x) {
         cpu_math::horner(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
                          -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f);
     const P z = f * f;
-    const P small = f * z * p + e * P(-2.12194440e-4f) - P(0.5f) * z;
+    const P rest = f * z * p + e * P(-2.12194440e-4f) - P(0.5f) * z;
     const P infinite(std::numeric_limits<float>::infinity());
-    const P y = select(x < infinite, f + small + e * P(0.693359375f), x);  // infinity and NaN are unchanged
+    const P y = select(x < infinite, f + rest + e * P(0.693359375f), x);  // infinity and NaN are unchanged
     return select(x > P(0), y, select(x == P(0), -infinite, P(std::numeric_limits<float>::quiet_NaN())));
   }
 }
@@ -250,9 +250,9 @@ GRADUS_INLINE pack<T> tanh(pack<T> x) {
     const pack<float> z = x * x;
     const pack<float> p = cpu_math::horner(z, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
                                            1.33314422036e-1f, -3.33332819422e-1f);
-    const pack<float> small = x * (z * p) + x;
+    const pack<float> of_small = x * (z * p) + x;
     return select(x == pack<float>(0), x,
-                  select(a < pack<float>(0.625f), small, select(x < pack<float>(0), -large, large)));
+                  select(a < pack<float>(0.625f), of_small, select(x < pack<float>(0), -large, large)));
   }
 }
 

@@ -15,26 +15,26 @@ namespace gradus::cpu_kit::inline GRADUS_BUILD {
 
 namespace detail {
 // Interleaves the lanes of a and b, from lane `First` on.
-template <std::size_t First, class Vector, std::size_t... I>
-GRADUS_INLINE void riffle(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
-  to = Vector{(I % 2 == 0 ? a[First + I / 2] : b[First + I / 2])...};
+template <std::size_t First, class Vector, std::size_t... Is>
+GRADUS_INLINE void riffle(const Vector& a, const Vector& b, Vector& to, std::index_sequence<Is...>) {
+  to = Vector{(Is % 2 == 0 ? a[First + Is / 2] : b[First + Is / 2])...};
 }
 // The even (First = 0) or odd (1) lanes of a and b.
-template <std::size_t First, class Vector, std::size_t... I>
-GRADUS_INLINE void every_other(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
-  constexpr std::size_t n = sizeof...(I);
-  to = Vector{(2 * I + First < n ? a[(2 * I + First) % n] : b[(2 * I + First) % n])...};
+template <std::size_t First, class Vector, std::size_t... Is>
+GRADUS_INLINE void every_other(const Vector& a, const Vector& b, Vector& to, std::index_sequence<Is...>) {
+  constexpr std::size_t n = sizeof...(Is);
+  to = Vector{(2 * Is + First < n ? a[(2 * Is + First) % n] : b[(2 * Is + First) % n])...};
 }
 }  // namespace detail
 
 /// Transposes N rows of N lanes by log2(N) perfect shuffles of the upper and lower halves of the rows.
-template <class Vector, std::size_t... I>
-GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(I)], std::index_sequence<I...> all) {
-  constexpr index_t n = sizeof...(I);
+template <class Vector, std::size_t... Is>
+GRADUS_INLINE void transpose_registers(Vector (&x)[sizeof...(Is)], std::index_sequence<Is...> all) {
+  constexpr index_t n = sizeof...(Is);
   for (index_t step = 1; step < n; step *= 2) {
     Vector y[n];
-    (detail::riffle<I % 2 * n / 2>(x[I / 2], x[I / 2 + n / 2], y[I], all), ...);
-    ((x[I] = y[I]), ...);
+    (detail::riffle<Is % 2 * n / 2>(x[Is / 2], x[Is / 2 + n / 2], y[Is], all), ...);
+    ((x[Is] = y[Is]), ...);
   }
 }
 

@@ -161,17 +161,17 @@ struct generation {
   }
 };
 
-/// Writes up to `count` tokens that follow `prompt`, and passes the bytes of each to `emit`; ends early if `emit`
+/// Writes up to `count` tokens that follow `prompt`, and passes the bytes of each to `receive`; ends early if `receive`
 /// returns false, and at the token that ends a text.
 template <class Model>
 void generate(token_window<Model>& window, const text_tokenizer& tokenizer, std::string_view prompt, int count,
-              const generation& how, const std::function<bool(std::string_view)>& emit) {
+              const generation& how, const std::function<bool(std::string_view)>& receive) {
   token_sampler sampler(how.rule);
   window.begin(tokenizer.encode(prompt));
   for (int i = 0; i < count; ++i) {
     const auto next = static_cast<std::int32_t>(sampler.choose(
         window.logits().first(tokenizer.vocabulary()), window.tokens(), how.draw(static_cast<std::uint32_t>(i))));
-    if (tokenizer.ends_text(next) || !emit(tokenizer.decode(next))) return;
+    if (tokenizer.ends_text(next) || !receive(tokenizer.decode(next))) return;
     if (i + 1 < count) window.add({next});
   }
 }

@@ -54,8 +54,8 @@ class coarse_number : public functor_number {
   friend __device__ coarse_number exp(coarse_number a) { return coarse_exp(a.x_); }
   friend __device__ coarse_number tanh(coarse_number a) {
     const float size = ::fabsf(a.x_), z = size * size, e = coarse_exp(-2 * size);
-    const float small = size + size * z * (-1 / 3.0f + z * (2 / 15.0f - z * (17 / 315.0f)));
-    return ::copysignf(size < 0.25f ? small : (1 - e) * coarse_reciprocal(1 + e), a.x_);
+    const float of_small = size + size * z * (-1 / 3.0f + z * (2 / 15.0f - z * (17 / 315.0f)));
+    return ::copysignf(size < 0.25f ? of_small : (1 - e) * coarse_reciprocal(1 + e), a.x_);
   }
   friend __device__ coarse_number sigmoid(coarse_number a) { return sigmoid_of(-log2_e * a.x_); }
   friend __device__ coarse_number silu(coarse_number a) {

@@ -77,7 +77,7 @@ struct basic_row_layout {
   static constexpr bool held = runs_each * width <= 32;  ///< in registers; longer rows are reread in each pass
   static constexpr int rows_at_once = rows_in_block(threads);
   static constexpr int block = threads * rows_at_once;
-  static constexpr int slots = held ? static_cast<int>(runs_each) : 1;
+  static constexpr int slot_count = held ? static_cast<int>(runs_each) : 1;
 
   static constexpr unsigned blocks(index_t rows) {
     return static_cast<unsigned>((rows + rows_at_once - 1) / rows_at_once);
@@ -92,7 +92,7 @@ struct basic_row_layout {
     const int lane = static_cast<int>(threadIdx.x) % threads;
     if constexpr (held) {
 #pragma unroll
-      for (int slot = 0; slot < slots; ++slot) {
+      for (int slot = 0; slot < slot_count; ++slot) {
         const int run = slot * threads + lane;
         if (runs % threads == 0 || run < static_cast<int>(runs)) f(slot, run * width);
       }
@@ -168,7 +168,7 @@ class held_row {
 
  private:
   const T* row_;
-  vector_of<T, Layout::width> runs_[Layout::slots];
+  vector_of<T, Layout::width> runs_[Layout::slot_count];
 };
 
 }  // namespace gradus::cuda_kit

@@ -22,8 +22,8 @@ template <class E, class View>
 constexpr E mdspan_extents([[maybe_unused]] const View& v) {
   if constexpr (!View::shape::bounded) return {};
   else
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return E(v.extents().extents[I]...);
+    return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      return E(v.extents().extents[Is]...);
     }(std::make_index_sequence<View::shape::rank>{});
 }
 }  // namespace detail

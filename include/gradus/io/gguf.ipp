@@ -210,14 +210,14 @@ struct gguf_parser {
   }
 
   // One of the alternatives of a variant, by its index; read(alternative) makes it.
-  template <class Variant, std::size_t I = 0, class Read>
+  template <class Variant, std::size_t At = 0, class Read>
   Variant alternative(std::uint32_t index, const std::string& key, const Read& read) {
-    if constexpr (I == std::variant_size_v<Variant>) {
+    if constexpr (At == std::variant_size_v<Variant>) {
       file.fail("'" + key + "' has a value of the unknown type " + std::to_string(index));
     } else {
-      if (index == I)
-        return Variant(std::in_place_index<I>, read(std::type_identity<std::variant_alternative_t<I, Variant>>()));
-      return alternative<Variant, I + 1>(index, key, read);
+      if (index == At)
+        return Variant(std::in_place_index<At>, read(std::type_identity<std::variant_alternative_t<At, Variant>>()));
+      return alternative<Variant, At + 1>(index, key, read);
     }
   }
   gguf_list next_list(const std::string& key) {

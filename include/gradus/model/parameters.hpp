@@ -196,8 +196,8 @@ constexpr void visit_parts(M& m, const F& f) {
   using raw = std::remove_const_t<M>;
   constexpr part kind = part_of<raw>();
   const auto each = [&](auto&& parts) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(I, std::get<I>(parts)), ...);
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      (f(Is, std::get<Is>(parts)), ...);
     }(std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(parts)>>>{});
   };
   if constexpr (kind == part::list) {

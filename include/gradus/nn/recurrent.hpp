@@ -48,21 +48,21 @@ struct recurrent_options {
 
 namespace detail {
 
-template <index_t I, class X>
+template <index_t At, class X>
 GRADUS_OF_BUILD constexpr auto entry(const X& x) {
   using s = shape_of<X>;
-  return reshape<s::extent_in_type(1), s::extent_in_type(2)>(slice<0, I, 1>(x));
+  return reshape<s::extent_in_type(1), s::extent_in_type(2)>(slice<0, At, 1>(x));
 }
-/// The state of layer I, and the state of all layers.
-template <index_t I, class H, class C>
+/// The state of layer At, and the state of all layers.
+template <index_t At, class H, class C>
 GRADUS_OF_BUILD constexpr auto layer_state(const lstm_state<H, C>& of) {
-  auto h = entry<I>(of.h);
-  auto c = entry<I>(of.c);
+  auto h = entry<At>(of.h);
+  auto c = entry<At>(of.c);
   return lstm_state<decltype(h), decltype(c)>{std::move(h), std::move(c)};
 }
-template <index_t I, class H>
+template <index_t At, class H>
 GRADUS_OF_BUILD constexpr auto layer_state(const gru_state<H>& of) {
-  auto h = entry<I>(of.h);
+  auto h = entry<At>(of.h);
   return gru_state<decltype(h)>{std::move(h)};
 }
 template <class... H, class... C>
@@ -122,9 +122,9 @@ struct gru_layer {
 
 template <template <class, index_t, index_t> class Layer, class X, index_t In, index_t Hidden, class Numbers>
 struct layer_tuple;
-template <template <class, index_t, index_t> class Layer, class X, index_t In, index_t Hidden, std::size_t... I>
-struct layer_tuple<Layer, X, In, Hidden, std::index_sequence<I...>> {
-  using type = std::tuple<Layer<X, I == 0 ? In : Hidden, Hidden>...>;
+template <template <class, index_t, index_t> class Layer, class X, index_t In, index_t Hidden, std::size_t... Is>
+struct layer_tuple<Layer, X, In, Hidden, std::index_sequence<Is...>> {
+  using type = std::tuple<Layer<X, Is == 0 ? In : Hidden, Hidden>...>;
 };
 
 template <class Tensor>
@@ -167,17 +167,17 @@ struct recurrent_stack {
   static constexpr gradus::recurrent_options<device> of_layer(const options& how) {
     return {how.reversed, how.lengths};
   }
-  template <std::size_t I>
+  template <std::size_t At>
   GRADUS_OF_BUILD constexpr auto run(auto x, const options& how) const {
-    auto y = std::get<I>(layers)(std::move(x), of_layer(how));
-    if constexpr (I + 1 == Layers) return y;
-    else return run<I + 1>(dropout(std::move(y), how.dropout), how);
+    auto y = std::get<At>(layers)(std::move(x), of_layer(how));
+    if constexpr (At + 1 == Layers) return y;
+    else return run<At + 1>(dropout(std::move(y), how.dropout), how);
   }
-  template <std::size_t I, class... Done>
+  template <std::size_t At, class... Done>
   GRADUS_OF_BUILD constexpr auto run_from(auto x, const auto& state, const options& how, const Done&... done) const {
-    auto [y, next] = std::get<I>(layers)(std::move(x), layer_state<I>(state), of_layer(how));
-    if constexpr (I + 1 == Layers) return std::pair(std::move(y), stacked(done..., next));
-    else return run_from<I + 1>(dropout(std::move(y), how.dropout), state, how, done..., next);
+    auto [y, next] = std::get<At>(layers)(std::move(x), layer_state<At>(state), of_layer(how));
+    if constexpr (At + 1 == Layers) return std::pair(std::move(y), stacked(done..., next));
+    else return run_from<At + 1>(dropout(std::move(y), how.dropout), state, how, done..., next);
   }
 };
 

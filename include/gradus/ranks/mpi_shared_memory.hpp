@@ -82,7 +82,7 @@ class shared_memory final : public exchange {
           index_t most = 0;
           for (index_t r = 0; r < size_; ++r) {
             most = std::max(most, bytes_of_chunk(received[r], c, chunk_));
-            parts[r] = r == rank_ ? from + sent[r].begin + c * chunk_ : parts_[r]->slots[slot] + rank_ * chunk_;
+            parts[r] = r == rank_ ? from + sent[r].begin + c * chunk_ : parts_[r]->ring[slot] + rank_ * chunk_;
           }
           if (most > 0) take(c * chunk_, chunk_, parts.data());
         });
@@ -101,7 +101,7 @@ class shared_memory final : public exchange {
           for (index_t step = 1; step < size_; ++step) {
             const index_t r = (rank_ + step) % size_;
             if (const index_t bytes = bytes_of_chunk(ranges[r].size, c, slot_bytes); bytes > 0)
-              std::memcpy(data + ranges[r].begin + c * slot_bytes, parts_[r]->slots[slot], bytes);
+              std::memcpy(data + ranges[r].begin + c * slot_bytes, parts_[r]->ring[slot], bytes);
           }
         });
   }
@@ -122,7 +122,7 @@ class shared_memory final : public exchange {
     alignas(64) std::atomic<std::uint64_t> published{0};  // number of chunks
     alignas(64) std::atomic<std::uint64_t> consumed{0};   // number of chunks of all ranks
     alignas(64) statement statements[2];
-    alignas(64) std::byte slots[slot_count][slot_bytes];
+    alignas(64) std::byte ring[slot_count][slot_bytes];
   };
 
   part& own() { return *parts_[rank_]; }
@@ -138,7 +138,7 @@ class shared_memory final : public exchange {
     };
     const auto publish = [&] {
       const std::uint64_t number = done_ + written++;
-      write(written - 1, own().slots[number % slot_count]);
+      write(written - 1, own().ring[number % slot_count]);
       own().published.store(number + 1, std::memory_order_release);
     };
     for (index_t c = 0; c < chunks; ++c) {

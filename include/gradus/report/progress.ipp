@@ -58,8 +58,8 @@ GRADUS_IMPL std::string wrap_text(std::string_view text, std::size_t columns, st
 GRADUS_IMPL std::string time_text(double seconds) {
   if (!(seconds >= 0 && seconds < 1e9)) return "?";
   const auto whole = static_cast<long long>(std::llround(seconds));
-  const auto two = [](long long large, const char* name, long long small, const char* less) {
-    return std::to_string(large) + name + (small > 0 ? " " + std::to_string(small) + less : "");
+  const auto two = [](long long greater, const char* name, long long lesser, const char* less) {
+    return std::to_string(greater) + name + (lesser > 0 ? " " + std::to_string(lesser) + less : "");
   };
   if (whole < 100) return std::to_string(whole) + " s";
   if (whole < 100 * 60) return std::to_string((whole + 30) / 60) + " min";

@@ -1,4 +1,9 @@
 #pragma once
+#if defined(__GNUC__) && !defined(__GXX_RTTI)
+#error "gradus/run/run.hpp needs the types of exceptions: no -fno-rtti, or the target gradus::compiled"
+#include "see the error above"
+#endif
+
 #include <cstdint>
 #include <cstdio>
 #include <system_error>

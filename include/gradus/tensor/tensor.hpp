@@ -137,16 +137,16 @@ class tensor {
   }
   /// The element at the given indices, unchecked (CPU only).
   // clang-format off
-  template <class... I>
-  T& operator()(I... i) & requires(D::host_addressable && sizeof...(I) == Shape::rank) { return view()(i...); }
-  template <class... I>
-  const T& operator()(I... i) const& requires(D::host_addressable && sizeof...(I) == Shape::rank) {
+  template <class... At>
+  T& operator()(At... i) & requires(D::host_addressable && sizeof...(At) == Shape::rank) { return view()(i...); }
+  template <class... At>
+  const T& operator()(At... i) const& requires(D::host_addressable && sizeof...(At) == Shape::rank) {
     return view()(i...);
   }
   // clang-format on
-  template <class... I>
-  T operator()(I... i) const&&
-    requires(D::host_addressable && sizeof...(I) == Shape::rank)
+  template <class... At>
+  T operator()(At... i) const&&
+    requires(D::host_addressable && sizeof...(At) == Shape::rank)
   {
     return (*this)(i...);
   }

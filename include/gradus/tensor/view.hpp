@@ -28,9 +28,9 @@ class view {
   constexpr T* end() const { return data_ + extents_.size; }
   constexpr T& operator[](index_t i) const { return data_[i]; }
   /// The element at the given indices, outermost first, unchecked.
-  template <class... I>
-  constexpr T& operator()(I... i) const {
-    static_assert(sizeof...(I) == Shape::rank, "view(i...): one index for each axis");
+  template <class... Indices>
+  constexpr T& operator()(Indices... i) const {
+    static_assert(sizeof...(Indices) == Shape::rank, "view(i...): one index for each axis");
     index_t offset = 0;
     index_t axis = 0;
     ((offset = offset * extents_.extents[axis++] + static_cast<index_t>(i)), ...);

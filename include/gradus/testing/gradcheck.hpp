@@ -105,12 +105,12 @@ class gradcheck_operands : public gradcheck_problem {
   }
 
  private:
-  template <std::size_t... I>
-  void set_data(std::index_sequence<I...>) {
+  template <std::size_t... Is>
+  void set_data(std::index_sequence<Is...>) {
     const auto set = []<class X>(X& x, elements& of) {
       if constexpr (is_floating<typename X::value_type>) of.data = x.data();
     };
-    (set(std::get<I>(xs_), operands_[I]), ...);
+    (set(std::get<Is>(xs_), operands_[Is]), ...);
   }
   template <class X>
   auto begin(const X& x, bool wanted) {
@@ -118,9 +118,9 @@ class gradcheck_operands : public gradcheck_problem {
       if (wanted) return tape_.variable(x);
     return tape_.watch(x);
   }
-  template <std::size_t... I>
-  auto inputs(std::index_sequence<I...>, std::size_t wanted, bool with_gradients) {
-    return std::tuple{begin(std::get<I>(xs_), with_gradients && (wanted == all || wanted == I))...};
+  template <std::size_t... Is>
+  auto inputs(std::index_sequence<Is...>, std::size_t wanted, bool with_gradients) {
+    return std::tuple{begin(std::get<Is>(xs_), with_gradients && (wanted == all || wanted == Is))...};
   }
   template <class V>
   void give_weights(const V& v) {
@@ -138,14 +138,14 @@ class gradcheck_operands : public gradcheck_problem {
     if (!gradient) return std::vector<double>(size);  // not an ancestor of the output
     return gradcheck_numbers(gradient.data(), size);
   }
-  template <std::size_t... I, class V, class Y>
-  std::vector<double> finish(std::index_sequence<I...>, V& in, Y& y, bool add,
+  template <std::size_t... Is, class V, class Y>
+  std::vector<double> finish(std::index_sequence<Is...>, V& in, Y& y, bool add,
                              std::vector<std::vector<double>>* gradients) {
     if (gradients != nullptr) {
-      if (add) (give_weights(std::get<I>(in)), ...);
+      if (add) (give_weights(std::get<Is>(in)), ...);
       give_weights(y);
       y.recorder().unwind();
-      (((*gradients)[I] = gradient_of_input(std::get<I>(in))), ...);
+      (((*gradients)[Is] = gradient_of_input(std::get<Is>(in))), ...);
     }
     return gradcheck_numbers(y.value().data(), y.value().extents().size);
   }

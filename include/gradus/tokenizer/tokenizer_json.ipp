@@ -391,8 +391,8 @@ class tokenizer_json_reader {
     const json type = from.is_object() ? from.value("type", json()) : json();
     if (!type.is_string()) throw error(where + " must be an object with a type");
     std::string known;
-    const bool found = [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return (read_as<std::variant_alternative_t<I, Any>>(from, where, to, known) || ...);
+    const bool found = [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      return (read_as<std::variant_alternative_t<Is, Any>>(from, where, to, known) || ...);
     }(std::make_index_sequence<std::variant_size_v<Any>>());
     if (!found)
       throw error("its " + where + " is of type " + token_table::shown(type.get<std::string>()) +

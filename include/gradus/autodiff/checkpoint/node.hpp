@@ -59,9 +59,9 @@ constexpr std::tuple<gradient_slot<tensor_of<Ys>>...> slots_for(const std::tuple
 /// Digest of the producers of the outputs.
 template <class... Ys>
 constexpr std::uint64_t digest_of_outputs(const std::tuple<Ys...>& outputs) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+  return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
     std::uint64_t digest = 0;
-    ((digest = next_digest(digest, std::get<I>(outputs).producer())), ...);
+    ((digest = next_digest(digest, std::get<Is>(outputs).producer())), ...);
     return digest;
   }(std::index_sequence_for<Ys...>{});
 }
@@ -73,7 +73,7 @@ template <class Region, class F, class Args, class Slots>
 struct region_node : node {
   using tape_type = tape<typename Region::device>;
 
-  Slots slots;
+  Slots gradients;
   tape_type* on;
   F f;
   Args args;
@@ -108,13 +108,13 @@ struct region_node : node {
   }
 
  private:
-  template <std::size_t... I>
-  constexpr void replay(std::index_sequence<I...>) {
-    if (!(static_cast<bool>(std::get<I>(slots).value()) || ...)) return;  // no loss depends on the region
+  template <std::size_t... Is>
+  constexpr void replay(std::index_sequence<Is...>) {
+    if (!(static_cast<bool>(std::get<Is>(gradients).value()) || ...)) return;  // no loss depends on the region
     const typename tape_type::replaying now(*on, draws);
     on->offloads_.prepare_replay(offloaded);
     const auto ys = Region::replay(*on, f, args, first, count, outputs, std::move(kept), std::move(extents));
-    (seed(std::get<I>(ys), std::get<I>(slots)), ...);
+    (seed(std::get<Is>(ys), std::get<Is>(gradients)), ...);
   }
   template <class Y, class Slot>
   static constexpr void seed(const Y& y, Slot& slot) {

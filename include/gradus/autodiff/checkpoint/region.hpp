@@ -92,7 +92,7 @@ class region : public detail::region_core<typename Outer::device> {
     n->extents = std::move(inner.extents_);
     on.end_part();
     on.offloads_.add(n->offloaded);
-    return leave(outer, std::move(outputs), &n->slots);
+    return leave(outer, std::move(outputs), &n->gradients);
   }
 
   /// Runs `f` again on the arguments that the region kept, and returns its outputs. Throws error unless it applies the
@@ -150,21 +150,21 @@ class region : public detail::region_core<typename Outer::device> {
   }
   // The region's outputs as values of `outer`: a tuple if there are several.
   template <class... Ys, class Slots>
-  static constexpr auto leave(Outer& outer, std::tuple<Ys...> outputs, Slots* slots) {
+  static constexpr auto leave(Outer& outer, std::tuple<Ys...> outputs, Slots* gradients) {
     unsigned producer = 0;
     if constexpr (detail::is_region<Outer>) producer = static_cast<unsigned>(outer.count_);
-    const auto one = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
-      using V = std::tuple_element_t<I, std::tuple<tensor_of<Ys>...>>;
+    const auto one = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+      using V = std::tuple_element_t<At, std::tuple<tensor_of<Ys>...>>;
       gradient_slot<V>* slot = nullptr;
       if constexpr (is_floating<typename V::value_type>)
-        if (slots != nullptr) slot = &std::get<I>(*slots);
-      return traced<V, Outer>(std::move(std::get<I>(outputs)).carried(), &outer, slot, outer.root().generation(),
+        if (gradients != nullptr) slot = &std::get<At>(*gradients);
+      return traced<V, Outer>(std::move(std::get<At>(outputs)).carried(), &outer, slot, outer.root().generation(),
                               producer);
     };
     if constexpr (sizeof...(Ys) == 1) return one(std::integral_constant<std::size_t, 0>{});
     else
-      return [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return std::tuple{one(std::integral_constant<std::size_t, I>{})...};
+      return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+        return std::tuple{one(std::integral_constant<std::size_t, Is>{})...};
       }(std::index_sequence_for<Ys...>{});
   }
 };

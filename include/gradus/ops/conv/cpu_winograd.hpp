@@ -52,9 +52,9 @@ struct winograd_sizes {
 
 namespace detail {
 // The lanes of a from the second on, then lane First of b.
-template <std::size_t First, class Vector, std::size_t... I>
-GRADUS_INLINE void next_lanes(const Vector& a, const Vector& b, Vector& to, std::index_sequence<I...>) {
-  to = Vector{(I + 1 < sizeof...(I) ? a[(I + 1) % sizeof...(I)] : b[First])...};
+template <std::size_t First, class Vector, std::size_t... Is>
+GRADUS_INLINE void next_lanes(const Vector& a, const Vector& b, Vector& to, std::index_sequence<Is...>) {
+  to = Vector{(Is + 1 < sizeof...(Is) ? a[(Is + 1) % sizeof...(Is)] : b[First])...};
 }
 }  // namespace detail
 

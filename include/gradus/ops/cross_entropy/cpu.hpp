@@ -18,8 +18,8 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// The number of rows not ignored; throws, in the name of `call`, before anything is written.
-template <class I>
-index_t counted_targets(const char* call, long long ignore, index_t vocabulary, const I* targets, index_t rows) {
+template <class Id>
+index_t counted_targets(const char* call, long long ignore, index_t vocabulary, const Id* targets, index_t rows) {
   index_t count = 0;
   for (index_t r = 0; r < rows; ++r) {
     if (std::cmp_equal(targets[r], ignore)) continue;
@@ -54,9 +54,9 @@ double cross_entropy_row(const T* x, index_t n, index_t target, T* to, C weight)
 }
 
 /// Losses and gradients (times `kept`) of `rows` rows, for a mean over `count`. `gradient` may be null or the logits.
-template <class T, class I>
+template <class T, class Id>
 void cross_entropy_rows(context<cpu>& ctx, long long ignore, int kept, index_t count, T* gradient, double* row_losses,
-                        const T* logits, const I* targets, index_t rows, index_t columns, index_t vocabulary) {
+                        const T* logits, const Id* targets, index_t rows, index_t columns, index_t vocabulary) {
   using C = compute_type<T>;
   for_rows(ctx, rows, columns, 8192, [=](index_t r) {
     T* to = gradient == nullptr ? nullptr : gradient + r * columns;
@@ -99,9 +99,9 @@ void scale_gradient(context<cpu>& ctx, T* gradient, index_t size, C dloss, int k
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cpu> {
   /// `gradient` may be null (not needed) or the logits themselves.
-  template <class L, class T, class I>
+  template <class L, class T, class Id>
   static void forward(context<cpu>& ctx, long long ignore, matrix_extents of, L* loss, T* gradient, double* row_losses,
-                      const T* logits, const I* targets) {
+                      const T* logits, const Id* targets) {
     using namespace cpu_kit;
     const index_t count = counted_targets("cross_entropy(logits, targets)", ignore, Vocabulary, targets, of.rows);
     cross_entropy_rows(ctx, ignore, op::cross_entropy<Vocabulary>::template kept<T>::value, count, gradient, row_losses,

@@ -19,9 +19,9 @@ inline constexpr int count_threads = 1024;
 using count_workspace = basic_workspace<256>;
 
 /// Stores the number of targets that are not `ignore` in *count, and {1 / (count * Kept), 0, 1} in `factors`, if any.
-template <class I, class F, int Kept>
+template <class Id, class F, int Kept>
 __global__ void __launch_bounds__(count_threads)
-    cross_entropy_count_kernel(int* count, F* factors, const I* targets, index_t rows, long long ignore) {
+    cross_entropy_count_kernel(int* count, F* factors, const Id* targets, index_t rows, long long ignore) {
   int mine = 0;
 #pragma unroll 4
   for (index_t r = threadIdx.x; r < rows; r += count_threads)
@@ -54,10 +54,10 @@ __device__ inline C exp_for(C x) {
 
 /// One block per row. The first pass finds maximum and sum of exponentials (Milakov and Gimelshein 2018), the second
 /// writes the gradient times Kept, possibly over the logits: a thread reads its elements before it writes them.
-template <class C, class T, class G, class I, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
+template <class C, class T, class G, class Id, index_t Columns, index_t Stride, index_t Vocabulary, int Threads,
           int Kept>
 __global__ void __launch_bounds__(Threads)
-    cross_entropy_row_kernel(const int* count, G* gradient, double* row_losses, const T* logits, const I* targets,
+    cross_entropy_row_kernel(const int* count, G* gradient, double* row_losses, const T* logits, const Id* targets,
                              long long ignore) {
   using how = logit_gradient<T, G>;
   constexpr int widest = vector_width<T, G>;
@@ -133,11 +133,11 @@ __global__ void __launch_bounds__(count_threads)
 }
 
 /// Launches the row kernel for `rows` rows.
-template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class T, class G, class I>
+template <class C, index_t Columns, index_t Stride, index_t Vocabulary, int Kept = 1, class T, class G, class Id>
 void cross_entropy_rows(context<cuda>& ctx, index_t rows, const int* count, G* gradient, double* row_losses,
-                        const T* logits, const I* targets, long long ignore) {
+                        const T* logits, const Id* targets, long long ignore) {
   constexpr int threads = Columns <= 256 ? 64 : Columns <= 4096 ? 256 : 512;
-  launch(ctx, &cross_entropy_row_kernel<C, T, G, I, Columns, Stride, Vocabulary, threads, Kept>,
+  launch(ctx, &cross_entropy_row_kernel<C, T, G, Id, Columns, Stride, Vocabulary, threads, Kept>,
          static_cast<unsigned>(rows), threads, count, gradient, row_losses, logits, targets, ignore);
 }
 
@@ -163,13 +163,13 @@ void scale(context<cuda>& ctx, T* x, const F* factor, index_t size) {
 template <index_t Vocabulary>
 struct kernel<op::cross_entropy<Vocabulary>, cuda> {
   /// `gradient` may be null (not needed) or the logits themselves.
-  template <class S, class L, class T, class I>
+  template <class S, class L, class T, class Id>
   static void forward(context<cuda>& ctx, long long ignore, shaped_matrix<S> of, L* loss, T* gradient,
-                      double* row_losses, const T* logits, const I* targets) {
+                      double* row_losses, const T* logits, const Id* targets) {
     using namespace cuda_kit;
     constexpr index_t columns = row_columns<S>();
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
-    launch(ctx, &cross_entropy_count_kernel<I, float, 1>, 1, count_threads, count, static_cast<float*>(nullptr),
+    launch(ctx, &cross_entropy_count_kernel<Id, float, 1>, 1, count_threads, count, static_cast<float*>(nullptr),
            targets, of.rows, ignore);
     cross_entropy_rows<compute_type<T>, columns, columns, Vocabulary,
                        op::cross_entropy<Vocabulary>::template kept<T>::value>(ctx, of.rows, count, gradient,

@@ -13,8 +13,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-template <class T, class I>
-void copy_to_places(context<cpu>& ctx, T* y, const T* x, const I* places, dispatch_sizes sizes) {
+template <class T, class Id>
+void copy_to_places(context<cpu>& ctx, T* y, const T* x, const Id* places, dispatch_sizes sizes) {
   for_rows(ctx, sizes.tokens, sizes.columns, 8192, [=](index_t token) {
     const index_t columns = sizes.columns;
     for (index_t k = 0; k < sizes.copies; ++k)
@@ -24,13 +24,13 @@ void copy_to_places(context<cpu>& ctx, T* y, const T* x, const I* places, dispat
 }
 
 // to[n] (+)= sum over k of weights[n, k] from[places[n, k]]; without weights, of the rows alone.
-template <class TO, class T, class W, class I>
-void sum_places(context<cpu>& ctx, TO* to, bool accumulate, const T* from, const W* weights, const I* places,
+template <class TO, class T, class W, class Id>
+void sum_places(context<cpu>& ctx, TO* to, bool accumulate, const T* from, const W* weights, const Id* places,
                 dispatch_sizes sizes) {
   using C = compute_type<promote<T, W>>;
   for_rows(ctx, sizes.tokens, sizes.columns, 8192, [=](index_t token) {
     const index_t columns = sizes.columns, copies = sizes.copies;
-    const I* const at = places + token * copies;
+    const Id* const at = places + token * copies;
     const W* const weight = weights == nullptr ? nullptr : weights + token * copies;
     for_packs<C>(columns, [&](index_t i, auto which) {
       pack<C> sum(0);
@@ -44,9 +44,9 @@ void sum_places(context<cpu>& ctx, TO* to, bool accumulate, const T* from, const
 }
 
 // dx[places[n, k]] (+)= weights[n, k] dy[n], and dweights[n, k] (+)= dy[n] . x[places[n, k]]; null: not needed.
-template <class TX, class TW, class TY, class T, class W, class I>
+template <class TX, class TW, class TY, class T, class W, class Id>
 void combine_backward(context<cpu>& ctx, TX* dx, bool add_to_dx, TW* dweights, bool add_to_dweights, const TY* dy,
-                      const T* x, const W* weights, const I* places, dispatch_sizes sizes) {
+                      const T* x, const W* weights, const Id* places, dispatch_sizes sizes) {
   using C = compute_type<promote<promote<T, W>, TY>>;
   for_rows(ctx, sizes.tokens, sizes.copies * sizes.columns, 8192, [=](index_t token) {
     const index_t columns = sizes.columns;
@@ -72,25 +72,26 @@ void combine_backward(context<cpu>& ctx, TX* dx, bool add_to_dx, TW* dweights, b
 
 template <>
 struct kernel<op::dispatch_rows, cpu> {
-  template <class T, class I>
-  static void forward(context<cpu>& ctx, T* y, const T* x, const I* places, dispatch_sizes sizes) {
+  template <class T, class Id>
+  static void forward(context<cpu>& ctx, T* y, const T* x, const Id* places, dispatch_sizes sizes) {
     cpu_kit::copy_to_places(ctx, y, x, places, sizes);
   }
-  template <class TX, class T, class I>
-  static void backward(context<cpu>& ctx, TX* dx, bool accumulate, const T* dy, const I* places, dispatch_sizes sizes) {
+  template <class TX, class T, class Id>
+  static void backward(context<cpu>& ctx, TX* dx, bool accumulate, const T* dy, const Id* places,
+                       dispatch_sizes sizes) {
     cpu_kit::sum_places(ctx, dx, accumulate, dy, static_cast<const T*>(nullptr), places, sizes);
   }
 };
 
 template <>
 struct kernel<op::combine_rows, cpu> {
-  template <class T, class W, class I>
-  static void forward(context<cpu>& ctx, T* y, const T* x, const W* weights, const I* places, dispatch_sizes sizes) {
+  template <class T, class W, class Id>
+  static void forward(context<cpu>& ctx, T* y, const T* x, const W* weights, const Id* places, dispatch_sizes sizes) {
     cpu_kit::sum_places(ctx, y, false, x, weights, places, sizes);
   }
-  template <class TX, class TW, class TY, class T, class W, class I>
+  template <class TX, class TW, class TY, class T, class W, class Id>
   static void backward(context<cpu>& ctx, TX* dx, bool add_to_dx, TW* dweights, bool add_to_dweights, const TY* dy,
-                       const T* x, const W* weights, const I* places, dispatch_sizes sizes) {
+                       const T* x, const W* weights, const Id* places, dispatch_sizes sizes) {
     cpu_kit::combine_backward(ctx, dx, add_to_dx, dweights, add_to_dweights, dy, x, weights, places, sizes);
   }
 };

@@ -15,9 +15,9 @@ namespace gradus {
 namespace cuda_kit {
 
 /// Where the places of a token lie. A place out of range is left out, because a GPU cannot throw.
-template <class I>
+template <class Id>
 struct token_places {
-  const I* places;
+  const Id* places;
   dispatch_sizes sizes;
 
   __device__ index_t entry(index_t token, index_t k) const { return token * sizes.copies + k; }
@@ -46,9 +46,9 @@ __device__ inline void token_run(index_t tokens, divisor<std::uint64_t> columns,
   f(token, column);
 }
 
-template <int Width, class T, class I>
+template <int Width, class T, class Id>
 __global__ void __launch_bounds__(block_threads)
-    copy_to_places_kernel(T* y, const T* x, token_places<I> at, divisor<std::uint64_t> columns) {
+    copy_to_places_kernel(T* y, const T* x, token_places<Id> at, divisor<std::uint64_t> columns) {
   token_run<Width>(at.sizes.tokens, columns, [&](index_t token, index_t column) {
     const auto v = load<Width, true>(x + token * at.sizes.columns + column, Width);
     at.each(token, [&](index_t, index_t row) { store<Width, true>(y + row + column, v, Width); });
@@ -56,9 +56,9 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// to[n] (+)= sum over k of weights[n, k] from[places[n, k]]; without weights, of the rows alone.
-template <int Width, class TO, class T, class W, class I>
+template <int Width, class TO, class T, class W, class Id>
 __global__ void __launch_bounds__(block_threads)
-    sum_places_kernel(TO* to, bool accumulate, const T* from, const W* weights, token_places<I> at,
+    sum_places_kernel(TO* to, bool accumulate, const T* from, const W* weights, token_places<Id> at,
                       divisor<std::uint64_t> columns) {
   using C = compute_type<promote<T, W>>;
   token_run<Width>(at.sizes.tokens, columns, [&](index_t token, index_t column) {
@@ -74,9 +74,9 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// dx[places[n, k]] (+)= weights[n, k] dy[n]
-template <int Width, class TX, class TY, class W, class I>
+template <int Width, class TX, class TY, class W, class Id>
 __global__ void __launch_bounds__(block_threads)
-    spread_to_places_kernel(TX* dx, bool accumulate, const TY* dy, const W* weights, token_places<I> at,
+    spread_to_places_kernel(TX* dx, bool accumulate, const TY* dy, const W* weights, token_places<Id> at,
                             divisor<std::uint64_t> columns) {
   using C = compute_type<promote<TY, W>>;
   token_run<Width>(at.sizes.tokens, columns, [&](index_t token, index_t column) {
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// dweights[n, k] (+)= dy[n] . x[places[n, k]], by a warp per token; 0 for a place that is left out.
-template <class TW, class TY, class T, class I>
+template <class TW, class TY, class T, class Id>
 __global__ void __launch_bounds__(block_threads)
-    place_products_kernel(TW* dweights, bool accumulate, const TY* dy, const T* x, token_places<I> at) {
+    place_products_kernel(TW* dweights, bool accumulate, const TY* dy, const T* x, token_places<Id> at) {
   using C = compute_type<promote<promote<T, TW>, TY>>;
   const index_t token = static_cast<index_t>(blockIdx.x) * (block_threads / 32) + threadIdx.x / 32;
   if (token >= at.sizes.tokens) return;
@@ -116,12 +116,12 @@ void for_token_runs(const dispatch_sizes& of, const F& run) {
   else run(std::integral_constant<int, 1>{}, flat_blocks(size, 1), columns);
 }
 
-template <class TO, class T, class W, class I>
-void sum_places(context<cuda>& ctx, TO* to, bool accumulate, const T* from, const W* weights, const I* places,
+template <class TO, class T, class W, class Id>
+void sum_places(context<cuda>& ctx, TO* to, bool accumulate, const T* from, const W* weights, const Id* places,
                 dispatch_sizes sizes) {
   for_token_runs<TO, T>(sizes, [&](auto width, unsigned blocks, auto columns) {
-    launch(ctx, &sum_places_kernel<decltype(width)::value, TO, T, W, I>, blocks, block_threads, to, accumulate, from,
-           weights, token_places<I>{places, sizes}, columns);
+    launch(ctx, &sum_places_kernel<decltype(width)::value, TO, T, W, Id>, blocks, block_threads, to, accumulate, from,
+           weights, token_places<Id>{places, sizes}, columns);
   });
 }
 
@@ -129,16 +129,16 @@ void sum_places(context<cuda>& ctx, TO* to, bool accumulate, const T* from, cons
 
 template <>
 struct kernel<op::dispatch_rows, cuda> {
-  template <class T, class I>
-  static void forward(context<cuda>& ctx, T* y, const T* x, const I* places, dispatch_sizes sizes) {
+  template <class T, class Id>
+  static void forward(context<cuda>& ctx, T* y, const T* x, const Id* places, dispatch_sizes sizes) {
     using namespace cuda_kit;
     for_token_runs<T>(sizes, [&](auto width, unsigned blocks, auto columns) {
-      launch(ctx, &copy_to_places_kernel<decltype(width)::value, T, I>, blocks, block_threads, y, x,
-             token_places<I>{places, sizes}, columns);
+      launch(ctx, &copy_to_places_kernel<decltype(width)::value, T, Id>, blocks, block_threads, y, x,
+             token_places<Id>{places, sizes}, columns);
     });
   }
-  template <class TX, class T, class I>
-  static void backward(context<cuda>& ctx, TX* dx, bool accumulate, const T* dy, const I* places,
+  template <class TX, class T, class Id>
+  static void backward(context<cuda>& ctx, TX* dx, bool accumulate, const T* dy, const Id* places,
                        dispatch_sizes sizes) {
     cuda_kit::sum_places(ctx, dx, accumulate, dy, static_cast<const T*>(nullptr), places, sizes);
   }
@@ -146,22 +146,22 @@ struct kernel<op::dispatch_rows, cuda> {
 
 template <>
 struct kernel<op::combine_rows, cuda> {
-  template <class T, class W, class I>
-  static void forward(context<cuda>& ctx, T* y, const T* x, const W* weights, const I* places, dispatch_sizes sizes) {
+  template <class T, class W, class Id>
+  static void forward(context<cuda>& ctx, T* y, const T* x, const W* weights, const Id* places, dispatch_sizes sizes) {
     cuda_kit::sum_places(ctx, y, false, x, weights, places, sizes);
   }
-  template <class TX, class TW, class TY, class T, class W, class I>
+  template <class TX, class TW, class TY, class T, class W, class Id>
   static void backward(context<cuda>& ctx, TX* dx, bool add_to_dx, TW* dweights, bool add_to_dweights, const TY* dy,
-                       const T* x, const W* weights, const I* places, dispatch_sizes sizes) {
+                       const T* x, const W* weights, const Id* places, dispatch_sizes sizes) {
     using namespace cuda_kit;
-    const token_places<I> at{places, sizes};
+    const token_places<Id> at{places, sizes};
     if (dx != nullptr)
       for_token_runs<TX, TY>(sizes, [&](auto width, unsigned blocks, auto columns) {
-        launch(ctx, &spread_to_places_kernel<decltype(width)::value, TX, TY, W, I>, blocks, block_threads, dx,
+        launch(ctx, &spread_to_places_kernel<decltype(width)::value, TX, TY, W, Id>, blocks, block_threads, dx,
                add_to_dx, dy, weights, at, columns);
       });
     if (dweights != nullptr)
-      launch(ctx, &place_products_kernel<TW, TY, T, I>, blocks_for(sizes.tokens * 32), block_threads, dweights,
+      launch(ctx, &place_products_kernel<TW, TY, T, Id>, blocks_for(sizes.tokens * 32), block_threads, dweights,
              add_to_dweights, dy, x, at);
   }
 };

@@ -80,15 +80,15 @@ constexpr einsum_terms terms_of(std::string_view text) {
   }
   return found;
 }
-template <fixed_string Text, index_t First, std::size_t... I>
-GRADUS_OF_BUILD constexpr auto letters_from(std::index_sequence<I...>) {
-  return letters<Text.text[First + I]...>{};
+template <fixed_string Text, index_t First, std::size_t... Is>
+GRADUS_OF_BUILD constexpr auto letters_from(std::index_sequence<Is...>) {
+  return letters<Text.text[First + Is]...>{};
 }
-// The letters of operand I, or of the result for I = 2.
-template <fixed_string Text, index_t I>
+// The letters of operand At, or of the result for At = 2.
+template <fixed_string Text, index_t At>
 GRADUS_OF_BUILD constexpr auto letters_of() {
   constexpr einsum_terms terms = terms_of(Text);
-  constexpr einsum_term term = I < 2 ? terms.operand[I % 2] : terms.result;
+  constexpr einsum_term term = At < 2 ? terms.operand[At % 2] : terms.result;
   return letters_from<Text, term.first>(std::make_index_sequence<term.count>{});
 }
 
@@ -244,15 +244,15 @@ GRADUS_OF_BUILD constexpr auto einsum_two(X&& a, Y&& b) {
       without<A>(alone_in_a{}, std::forward<X>(a)), without<B>(alone_in_b{}, std::forward<Y>(b)));
 }
 
-template <fixed_string Text, std::size_t... I, class... Xs>
-GRADUS_OF_BUILD constexpr auto einsum_checked(std::index_sequence<I...>, Xs&&... xs) {
+template <fixed_string Text, std::size_t... Is, class... Xs>
+GRADUS_OF_BUILD constexpr auto einsum_checked(std::index_sequence<Is...>, Xs&&... xs) {
   using out = decltype(letters_of<Text, 2>());
   GRADUS_REQUIRE("einsum<text>(a, b): each operand needs one letter for each axis",
-                 (letters_equal_rank<decltype(letters_of<Text, I>())::count, shape_of<Xs>::rank> && ...))
+                 (letters_equal_rank<decltype(letters_of<Text, Is>())::count, shape_of<Xs>::rank> && ...))
   GRADUS_REQUIRE("einsum<text>(a, b): a letter comes twice in one term; diagonals are not supported",
-                 (letters_are_different<decltype(letters_of<Text, I>())> && ... && letters_are_different<out>))
+                 (letters_are_different<decltype(letters_of<Text, Is>())> && ... && letters_are_different<out>))
   GRADUS_REQUIRE("einsum<text>(a, b): the result has a letter that no operand has",
-                 letter_is_in_an_operand<unknown_letter<out, decltype(letters_of<Text, I>())...>()>)
+                 letter_is_in_an_operand<unknown_letter<out, decltype(letters_of<Text, Is>())...>()>)
   if constexpr (sizeof...(Xs) == 1) return einsum_one<decltype(letters_of<Text, 0>()), out>(std::forward<Xs>(xs)...);
   else {
     using A = decltype(letters_of<Text, 0>());

@@ -47,8 +47,8 @@ void map_runs(context<cpu>& ctx, const F& functor, const broadcast_axes<sizeof..
       });
     } else if constexpr (gradus::detail::functor_takes<F, V>) {
       // Integers are computed in 32 bits, or in 64 if an operand has 64.
-      using I = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
-      for (index_t i = 0; i < n; ++i) to[i] = static_cast<T>(f(static_cast<I>(from[i])...));
+      using Whole = std::conditional_t<((sizeof(Ts) == 8) || ...), std::int64_t, std::int32_t>;
+      for (index_t i = 0; i < n; ++i) to[i] = static_cast<T>(f(static_cast<Whole>(from[i])...));
     }
   };
   for_runs(ctx, axes, std::index_sequence_for<Ts...>{}, run, in...);

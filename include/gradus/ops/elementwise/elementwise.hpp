@@ -148,7 +148,7 @@ struct map {
       auto& ctx = grad.owner();
       bool spare = grad.unique();  // no other reader: one operand's gradient may overwrite the output's
       // Braces evaluate from left to right, the order in which the kernel writes if one value is several operands.
-      std::tuple<contribution<Grad, sink_tensor<Sinks>>...> slots{
+      std::tuple<contribution<Grad, sink_tensor<Sinks>>...> targets{
           contribution<Grad, sink_tensor<Sinks>>(ctx, sinks, grad, spare)...};
       const auto in = saved_views(saved, std::index_sequence_for<Sinks...>{}, sinks...);
       std::apply(
@@ -157,7 +157,7 @@ struct map {
                                                           slot.place()...);
             (slot.finish(ctx, grad), ...);
           },
-          slots);
+          targets);
     }
   }
 
@@ -250,7 +250,7 @@ struct map {
     }
   };
 
-  template <std::size_t I, class S, class Saved>
+  template <std::size_t At, class S, class Saved>
   static constexpr auto saved_view(const Saved& saved, const S& sink) {
     if constexpr (is_linear_functor<F>) {
       using X = sink_tensor<S>;
@@ -258,12 +258,12 @@ struct map {
     } else if constexpr (has_derivative_from_output<F>) {
       return output(saved).view();
     } else {
-      return input<I>(saved).view();
+      return input<At>(saved).view();
     }
   }
-  template <class Saved, std::size_t... I, class... S>
-  static constexpr auto saved_views(const Saved& saved, std::index_sequence<I...>, const S&... sinks) {
-    return std::make_tuple(saved_view<I>(saved, sinks)...);
+  template <class Saved, std::size_t... Is, class... S>
+  static constexpr auto saved_views(const Saved& saved, std::index_sequence<Is...>, const S&... sinks) {
+    return std::make_tuple(saved_view<Is>(saved, sinks)...);
   }
 };
 

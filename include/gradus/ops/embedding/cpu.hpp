@@ -19,8 +19,8 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-template <class T, class TX, class I>
-void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const TX* table, index_t size, index_t rows,
+template <class T, class TX, class Id>
+void embedding_rows(context<cpu>& ctx, T* y, const Id* tokens, const TX* table, index_t size, index_t rows,
                     index_t columns) {
   for (index_t i = 0; i < size; ++i) {
     if (!std::in_range<index_t>(tokens[i]) || static_cast<index_t>(tokens[i]) >= rows) [[unlikely]]
@@ -42,9 +42,9 @@ void embedding_rows(context<cpu>& ctx, T* y, const I* tokens, const TX* table, i
 // A task owns the tokens with certain last bits and a range of columns, and adds gradients in the tokens' order:
 // repeated tokens yield the same sums for any thread count, and rows without tokens are not touched. A table of 16 bits
 // is rounded once: the task then visits its tokens by value, with one sum for each.
-template <class T, class TY, class I>
-void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, const TY* dy, const I* tokens, index_t size,
-                             index_t rows, index_t columns) {
+template <class T, class TY, class Id>
+void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, const TY* dy, const Id* tokens,
+                             index_t size, index_t rows, index_t columns) {
   using C = compute_type<promote<T, TY>>;
   // More threads get more, narrower column ranges; the sums do not change.
   const auto threads = static_cast<index_t>(thread_count(ctx.stream()));
@@ -102,13 +102,14 @@ void embedding_rows_backward(context<cpu>& ctx, T* dtable, bool accumulate, cons
 
 template <>
 struct kernel<op::embedding, cpu> {
-  template <class T, class I, class TX>
-  static void forward(context<cpu>& ctx, matrix_extents of, matrix_extents in, T* y, const I* tokens, const TX* table) {
+  template <class T, class Id, class TX>
+  static void forward(context<cpu>& ctx, matrix_extents of, matrix_extents in, T* y, const Id* tokens,
+                      const TX* table) {
     cpu_kit::embedding_rows(ctx, y, tokens, table, of.rows, in.rows, in.columns);
   }
-  template <class T, class TY, class I>
+  template <class T, class TY, class Id>
   static void backward(context<cpu>& ctx, matrix_extents of, matrix_extents in, T* dtable, bool accumulate,
-                       const TY* dy, const I* tokens) {
+                       const TY* dy, const Id* tokens) {
     cpu_kit::embedding_rows_backward(ctx, dtable, accumulate, dy, tokens, of.rows, in.rows, in.columns);
   }
 };

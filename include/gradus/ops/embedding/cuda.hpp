@@ -18,9 +18,9 @@ namespace gradus {
 namespace cuda_kit {
 
 /// A token outside the table yields NaN, because a GPU cannot throw.
-template <class T, class TX, class I, class Walk>
+template <class T, class TX, class Id, class Walk>
 __global__ void __launch_bounds__(block_threads)
-    embedding_kernel(T* y, const I* tokens, const TX* table, Walk walk, long long rows) {
+    embedding_kernel(T* y, const Id* tokens, const TX* table, Walk walk, long long rows) {
   walk_run(walk, [&](auto n, auto at) {
     auto position = at;
     const auto column = walk.extent[0].divide(position);
@@ -46,22 +46,22 @@ inline constexpr bool rows_have_numbers = Rows < 0xFFFFFFFF;
 /// The gradient visits sorted tokens: one block, or a few, sum each row of the table in order, without atomics.
 template <>
 struct kernel<op::embedding, cuda> {
-  template <class Y, class Table, class T, class I, class TX>
-  static void forward(context<cuda>& ctx, shaped_matrix<Y> of, shaped_matrix<Table> in, T* y, const I* tokens,
+  template <class Y, class Table, class T, class Id, class TX>
+  static void forward(context<cuda>& ctx, shaped_matrix<Y> of, shaped_matrix<Table> in, T* y, const Id* tokens,
                       const TX* table) {
     constexpr index_t columns = cuda_kit::row_columns<Table>();
     const index_t size = of.rows * columns;
     constexpr int width = columns % cuda_kit::vector_width<T, TX> == 0 ? cuda_kit::vector_width<T, TX> : 1;
     using count = cuda_kit::count_for<Y::size>;
     using walk = cuda_kit::walk<count, width, 1>;
-    launch(ctx, &cuda_kit::embedding_kernel<T, TX, I, walk>, cuda_kit::flat_blocks(size, width),
+    launch(ctx, &cuda_kit::embedding_kernel<T, TX, Id, walk>, cuda_kit::flat_blocks(size, width),
            cuda_kit::block_threads, y, tokens, table,
            walk{static_cast<count>(size), {cuda_kit::divisor<count>(columns)}}, in.rows);
   }
 
-  template <class Y, class Table, class T, class TY, class I>
+  template <class Y, class Table, class T, class TY, class Id>
   static void backward(context<cuda>& ctx, shaped_matrix<Y> of, shaped_matrix<Table> in, T* dtable, bool accumulate,
-                       const TY* dy, const I* tokens) {
+                       const TY* dy, const Id* tokens) {
     using namespace cuda_kit;
     constexpr index_t columns = row_columns<Table>();
     static_assert(rows_have_numbers<rows_of<Table>> && rows_of<Y> < (index_t{1} << 31),

@@ -16,9 +16,9 @@
 namespace gradus::cuda_kit {
 
 /// Sort keys of positions: the element or row of the target, or Rows for an index out of range.
-template <class I>
+template <class Id>
 __global__ void __launch_bounds__(block_threads)
-    index_keys_kernel(std::uint32_t* keys, std::uint32_t* positions, const I* indices, std::uint32_t count,
+    index_keys_kernel(std::uint32_t* keys, std::uint32_t* positions, const Id* indices, std::uint32_t count,
                       divisor<std::uint32_t> entries, divisor<std::uint32_t> inner, std::uint32_t block_rows, bool each,
                       std::uint32_t rows) {
   const std::uint32_t i = blockIdx.x * block_threads + threadIdx.x;
@@ -37,8 +37,8 @@ struct sorted_indices {
   void* rest;
 };
 /// Sorts indices by the keys of index_keys_kernel, whose arguments these are; with `rest` bytes of scratch.
-template <class I>
-sorted_indices sort_indices(context<cuda>& ctx, const I* indices, std::uint32_t count, index_t entries, index_t inner,
+template <class Id>
+sorted_indices sort_indices(context<cuda>& ctx, const Id* indices, std::uint32_t count, index_t entries, index_t inner,
                             index_t block_rows, bool each, std::uint32_t rows, std::size_t rest = 0) {
   const int bits = std::bit_width(rows), number = static_cast<int>(count);
   const std::size_t list = (count * sizeof(std::uint32_t) + 255) / 256 * 256;
@@ -46,7 +46,7 @@ sorted_indices sort_indices(context<cuda>& ctx, const I* indices, std::uint32_t 
   auto* const memory = scratch<unsigned char>(ctx, 4 * list + room_end + rest);
   const auto part = [&](int i) { return reinterpret_cast<std::uint32_t*>(memory + i * list); };
   const auto divide_by = [](index_t n) { return divisor<std::uint32_t>(static_cast<std::uint32_t>(n)); };
-  launch(ctx, &index_keys_kernel<I>, blocks_for(count), block_threads, part(0), part(1), indices, count,
+  launch(ctx, &index_keys_kernel<Id>, blocks_for(count), block_threads, part(0), part(1), indices, count,
          divide_by(entries), divide_by(inner), static_cast<std::uint32_t>(block_rows), each, rows);
   sort_pairs(ctx, memory + 4 * list, room, part(0), part(2), part(1), part(3), number, bits);
   return {part(2), part(3), memory + 4 * list + room_end};
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 /// Adds the elements `from` of a move's y to the elements `to` of its x. Sums each in a fixed order, without atomics.
-template <int Width, class T, class TY, class I>
-void add_by_index(context<cuda>& ctx, T* to, const TY* from, const I* indices, indexed_move move) {
+template <int Width, class T, class TY, class Id>
+void add_by_index(context<cuda>& ctx, T* to, const TY* from, const Id* indices, indexed_move move) {
   using C = compute_type<promote<T, TY>>;
   const index_t columns = move.each ? 1 : move.inner, inner = move.inner / columns;  // adds rows of `columns` elements
   const index_t elements = move.outer * move.count * inner, targets = move.outer * move.rows * inner;

@@ -31,8 +31,8 @@ struct move_indexed {};
 struct check_indices {};
 
 /// Throws error unless x and indices have equal extents but for the axis.
-template <index_t Axis, class X, class I>
-constexpr void check_beside(std::string_view name, const X& x, const I& indices) {
+template <index_t Axis, class X, class Id>
+constexpr void check_beside(std::string_view name, const X& x, const Id& indices) {
   for (index_t i = 0; i < X::rank; ++i)
     if (i != Axis) check_extents_meet(name, i, x.extents().extents[i], indices.extents().extents[i]);
 }
@@ -45,11 +45,11 @@ struct pick {
   static constexpr save_rule saves = save_inputs(1);
   static constexpr unsigned selected_operands = 0b1;
 
-  template <class X, class I>
-  using output_of = with_shape<X, with_extent<typename X::shape, Axis, I::shape::in_type[Each ? Axis : 0]>>;
-  template <class X, class I>
+  template <class X, class Id>
+  using output_of = with_shape<X, with_extent<typename X::shape, Axis, Id::shape::in_type[Each ? Axis : 0]>>;
+  template <class X, class Id>
   static constexpr flop_counts flops() {
-    return {0, output_of<X, I>::size};
+    return {0, output_of<X, Id>::size};
   }
   template <class ExtentsOfX, class ExtentsOfI>
   static constexpr indexed_move move_of(const ExtentsOfX& x, const ExtentsOfI& indices) {
@@ -57,18 +57,18 @@ struct pick {
     return {x.size / (rows * inner), indices.extents[Each ? Axis : 0], rows, inner, Each};
   }
 
-  template <class Call, class X, class I>
-  constexpr auto forward(Call how, const X& x, const I& indices) const {
+  template <class Call, class X, class Id>
+  constexpr auto forward(Call how, const X& x, const Id& indices) const {
     const indexed_move move = move_of(x.extents(), indices.extents());
     if constexpr (Each) check_beside<Axis>(name, x, indices);
     kernel<check_indices, typename X::device>::forward(name, indices.data(), indices.extents().size, move.rows);
-    constexpr index_t in_type = I::shape::in_type[Each ? Axis : 0];
-    output_of<X, I> y(how.owner(), replaced_extents<Axis, in_type>(x.extents(), move.count));
+    constexpr index_t in_type = Id::shape::in_type[Each ? Axis : 0];
+    output_of<X, Id> y(how.owner(), replaced_extents<Axis, in_type>(x.extents(), move.count));
     kernel<move_indexed, typename X::device>::forward(how.owner(), y.data(), x.data(), indices.data(), move);
     return y;
   }
-  template <class Saved, class Y, class X, class I>
-  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx, const gradient_sink<I>&) const {
+  template <class Saved, class Y, class X, class Id>
+  constexpr void backward(const Saved& saved, const Y& dy, const gradient_sink<X>& dx, const gradient_sink<Id>&) const {
     if constexpr (is_floating<typename X::value_type>) {
       if (!dx) return;
       dx.template write_as<compute_type<typename Y::value_type>>(dy.owner(), [&](auto to) {
@@ -88,20 +88,20 @@ struct scatter_add {
   static constexpr std::string_view name = Each ? "scatter_add" : "index_add";
   static constexpr save_rule saves = save_inputs(1);
 
-  template <class X, class I, class V>
+  template <class X, class Id, class V>
   static constexpr flop_counts flops() {
     return {V::size, 0};
   }
 
-  template <class Call, class X, class I, class V>
-  constexpr auto forward(Call how, X x, const I& indices, const V& values) const {
+  template <class Call, class X, class Id, class V>
+  constexpr auto forward(Call how, X x, const Id& indices, const V& values) const {
     using T = typename X::value_type;
     using C = compute_type<T>;
     using D = typename X::device;
     auto& ctx = how.owner();
     const indexed_move move = pick<Axis, Each>::move_of(x.extents(), indices.extents());
     check_beside<Axis>(name, x, values);
-    for (index_t i = 0; i < I::rank; ++i)
+    for (index_t i = 0; i < Id::rank; ++i)
       check_extents_meet(name, Each ? i : Axis, indices.extents().extents[i],
                          values.extents().extents[Each ? i : Axis]);
     kernel<check_indices, D>::forward(name, indices.data(), indices.extents().size, move.rows);
@@ -120,8 +120,8 @@ struct scatter_add {
     }
     return x;
   }
-  template <class Saved, class Y, class X, class I, class V>
-  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<I>&,
+  template <class Saved, class Y, class X, class Id, class V>
+  constexpr void backward(const Saved& saved, Y dy, const gradient_sink<X>& dx, const gradient_sink<Id>&,
                           const gradient_sink<V>& dvalues) const {
     if constexpr (is_floating<typename X::value_type>) {
       if (dvalues) {
@@ -150,14 +150,14 @@ struct one_hot {
   static constexpr std::string_view name = "one_hot";
   static constexpr save_rule saves = save_nothing();
 
-  template <class I>
-  using output_of = tensor<T, joined_shape<typename I::shape, shape<Classes>>, typename I::device>;
+  template <class Id>
+  using output_of = tensor<T, joined_shape<typename Id::shape, shape<Classes>>, typename Id::device>;
 
-  template <class Call, class I>
-  constexpr auto forward(Call how, const I& indices) const {
-    kernel<check_indices, typename I::device>::forward(name, indices.data(), indices.extents().size, Classes);
-    output_of<I> y(how.owner(), joined_extents<shape<Classes>>(indices.extents(), {Classes}));
-    kernel<one_hot, typename I::device>::forward(how.owner(), y.data(), indices.data(), indices.extents().size);
+  template <class Call, class Id>
+  constexpr auto forward(Call how, const Id& indices) const {
+    kernel<check_indices, typename Id::device>::forward(name, indices.data(), indices.extents().size, Classes);
+    output_of<Id> y(how.owner(), joined_extents<shape<Classes>>(indices.extents(), {Classes}));
+    kernel<one_hot, typename Id::device>::forward(how.owner(), y.data(), indices.data(), indices.extents().size);
     return y;
   }
   template <class... Ignored>
@@ -180,68 +180,68 @@ inline constexpr bool values_are_beside = std::is_same_v<Values, with_extent<X, 
 /// The elements of x at indices along Axis: y[.., i, ..] = x[.., indices[.., i, ..], ..]. `indices` are integers of the
 /// output's shape, which is x's but for the extent of Axis. Throws error for an index outside 0 .. n-1 (on the CPU; on
 /// a GPU it reads as NaN).
-template <std::ptrdiff_t Axis, operand X, operand I>
-GRADUS_OF_BUILD constexpr auto gather(X&& x, I&& indices) {
+template <std::ptrdiff_t Axis, operand X, operand Id>
+GRADUS_OF_BUILD constexpr auto gather(X&& x, Id&& indices) {
   constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
   GRADUS_REQUIRE("gather<axis>(x, indices): x has no such axis", detail::axis_exists<axis, shape_of<X>::rank>)
-  GRADUS_REQUIRE("gather<axis>(x, indices): indices must be integers", detail::are_indices<value_of_t<I>>)
+  GRADUS_REQUIRE("gather<axis>(x, indices): indices must be integers", detail::are_indices<value_of_t<Id>>)
   GRADUS_REQUIRE("gather<axis>(x, indices): indices need the shape of x, but for the axis",
-                 detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>)
-  return apply(op::pick<axis, true>{}, std::forward<X>(x), std::forward<I>(indices));
+                 detail::shapes_fit_beside<shape_of<Id>, shape_of<X>, axis>)
+  return apply(op::pick<axis, true>{}, std::forward<X>(x), std::forward<Id>(indices));
 }
 
 /// The entries of x along Axis at a vector of integers: x [.., n, ..], indices [k] -> [.., k, ..]. Throws error for an
 /// index outside 0 .. n-1 (on the CPU; on a GPU it reads as NaN).
-template <std::ptrdiff_t Axis, operand X, operand I>
-GRADUS_OF_BUILD constexpr auto index_select(X&& x, I&& indices) {
+template <std::ptrdiff_t Axis, operand X, operand Id>
+GRADUS_OF_BUILD constexpr auto index_select(X&& x, Id&& indices) {
   constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
   GRADUS_REQUIRE("index_select<axis>(x, indices): x has no such axis", detail::axis_exists<axis, shape_of<X>::rank>)
   GRADUS_REQUIRE("index_select<axis>(x, indices): indices must be a vector of integers",
-                 detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>)
-  return apply(op::pick<axis, false>{}, std::forward<X>(x), std::forward<I>(indices));
+                 detail::are_indices<value_of_t<Id>> && detail::is_vector_of_indices<shape_of<Id>::rank>)
+  return apply(op::pick<axis, false>{}, std::forward<X>(x), std::forward<Id>(indices));
 }
 
 /// x with values added along Axis: y[.., indices[.., i, ..], ..] += values[.., i, ..]. `indices` and `values` have the
 /// shape of x but for the extent of Axis. The order of sums depends on the indices alone: the same bits with any number
 /// of threads, and on a GPU in every run. Throws error for an index outside 0 .. n-1 (on the CPU; a GPU leaves it out).
-template <std::ptrdiff_t Axis, operand X, operand I, operand V>
-GRADUS_OF_BUILD constexpr auto scatter_add(X&& x, I&& indices, V&& values) {
+template <std::ptrdiff_t Axis, operand X, operand Id, operand V>
+GRADUS_OF_BUILD constexpr auto scatter_add(X&& x, Id&& indices, V&& values) {
   constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
   GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): x has no such axis",
                  detail::axis_exists<axis, shape_of<X>::rank>)
-  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): indices must be integers", detail::are_indices<value_of_t<I>>)
+  GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): indices must be integers", detail::are_indices<value_of_t<Id>>)
   GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): x and values must have one element type",
                  std::is_same_v<value_of_t<X>, value_of_t<V>>)
   GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): indices need the shape of x, but for the axis",
-                 detail::shapes_fit_beside<shape_of<I>, shape_of<X>, axis>)
+                 detail::shapes_fit_beside<shape_of<Id>, shape_of<X>, axis>)
   GRADUS_REQUIRE("scatter_add<axis>(x, indices, values): values need the shape of indices",
-                 detail::values_have_indices<shape_of<V>, shape_of<I>>)
-  return apply(op::scatter_add<axis, true>{}, std::forward<X>(x), std::forward<I>(indices), std::forward<V>(values));
+                 detail::values_have_indices<shape_of<V>, shape_of<Id>>)
+  return apply(op::scatter_add<axis, true>{}, std::forward<X>(x), std::forward<Id>(indices), std::forward<V>(values));
 }
 
 /// x with whole entries added along Axis at a vector of integers: x [.., n, ..], indices [k], values [.., k, ..];
 /// y[.., indices[i], ..] += values[.., i, ..]. The order of sums and the errors are as in scatter_add().
-template <std::ptrdiff_t Axis, operand X, operand I, operand V>
-GRADUS_OF_BUILD constexpr auto index_add(X&& x, I&& indices, V&& values) {
+template <std::ptrdiff_t Axis, operand X, operand Id, operand V>
+GRADUS_OF_BUILD constexpr auto index_add(X&& x, Id&& indices, V&& values) {
   constexpr index_t axis = detail::axis_from_front<shape_of<X>::rank>(Axis);
   GRADUS_REQUIRE("index_add<axis>(x, indices, values): x has no such axis",
                  detail::axis_exists<axis, shape_of<X>::rank>)
   GRADUS_REQUIRE("index_add<axis>(x, indices, values): indices must be a vector of integers",
-                 detail::are_indices<value_of_t<I>> && detail::is_vector_of_indices<shape_of<I>::rank>)
+                 detail::are_indices<value_of_t<Id>> && detail::is_vector_of_indices<shape_of<Id>::rank>)
   GRADUS_REQUIRE("index_add<axis>(x, indices, values): x and values must have one element type",
                  std::is_same_v<value_of_t<X>, value_of_t<V>>)
   GRADUS_REQUIRE("index_add<axis>(x, indices, values): values need the shape of x, with an entry for each index",
-                 detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<I>, axis>)
-  return apply(op::scatter_add<axis, false>{}, std::forward<X>(x), std::forward<I>(indices), std::forward<V>(values));
+                 detail::values_are_beside<shape_of<V>, shape_of<X>, shape_of<Id>, axis>)
+  return apply(op::scatter_add<axis, false>{}, std::forward<X>(x), std::forward<Id>(indices), std::forward<V>(values));
 }
 
 /// A row of Classes elements T for each index, 1 at the index and 0 elsewhere: [...] -> [..., Classes]. Throws error
 /// for an index outside 0 .. Classes-1 (on the CPU; on a GPU its row is 0).
-template <std::ptrdiff_t Classes, class T = float, operand I>
-GRADUS_OF_BUILD constexpr auto one_hot(I&& indices) {
-  GRADUS_REQUIRE("one_hot<classes>(indices): indices must be integers", detail::are_indices<value_of_t<I>>)
+template <std::ptrdiff_t Classes, class T = float, operand Id>
+GRADUS_OF_BUILD constexpr auto one_hot(Id&& indices) {
+  GRADUS_REQUIRE("one_hot<classes>(indices): indices must be integers", detail::are_indices<value_of_t<Id>>)
   GRADUS_REQUIRE("one_hot<classes>(indices): classes must be at least 1", Classes >= 1)
-  return apply(op::one_hot<static_cast<index_t>(Classes), T>{}, std::forward<I>(indices));
+  return apply(op::one_hot<static_cast<index_t>(Classes), T>{}, std::forward<Id>(indices));
 }
 
 }  // namespace gradus

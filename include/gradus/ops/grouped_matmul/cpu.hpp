@@ -15,8 +15,8 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// Throws error unless offsets ascend and end within the rows.
-template <class I>
-void check_offsets(const I* offsets, index_t groups, index_t rows) {
+template <class Id>
+void check_offsets(const Id* offsets, index_t groups, index_t rows) {
   bool good = offsets[0] >= 0 && static_cast<index_t>(offsets[groups]) <= rows;
   for (index_t g = 0; g < groups; ++g) good = good && offsets[g] <= offsets[g + 1];
   if (!good) throw error("grouped_matmul(x, w, offsets): offsets must ascend, from 0 or more to at most the rows of x");
@@ -24,9 +24,9 @@ void check_offsets(const I* offsets, index_t groups, index_t rows) {
 
 /// c (+)= a op(b[g]) for the rows of each group g, where c has n columns and a has k; rows outside are 0. Elements have
 /// the bits of gemm() on their group: they do not depend on the division into tiles.
-template <class Acc, class SA, class SB, class SC, class I>
+template <class Acc, class SA, class SB, class SC, class Id>
 void multiply_groups(context<cpu>& ctx, bool transpose_b, index_t groups, index_t rows, index_t n, index_t k,
-                     const I* offsets, const SA* a, const SB* b, bool accumulate, SC* c) {
+                     const Id* offsets, const SA* a, const SB* b, bool accumulate, SC* c) {
   using Kernel = gemm_kernel<Acc, SA, SB>;
   using few_rows = typename Kernel::few_rows;
   check_offsets(offsets, groups, rows);
@@ -67,8 +67,8 @@ void multiply_groups(context<cpu>& ctx, bool transpose_b, index_t groups, index_
 }
 
 /// c[g] (+)= a^T b of the rows of each group g, where a has m columns and b has n; 0 for an empty group.
-template <class Acc, class SA, class SB, class SC, class I>
-void multiply_within_groups(context<cpu>& ctx, index_t groups, index_t m, index_t n, const I* offsets, const SA* a,
+template <class Acc, class SA, class SB, class SC, class Id>
+void multiply_within_groups(context<cpu>& ctx, index_t groups, index_t m, index_t n, const Id* offsets, const SA* a,
                             const SB* b, bool accumulate, SC* c) {
   using Kernel = gemm_kernel<Acc, SA, SB>;
   const auto rows_of_group = [=](index_t g) { return static_cast<index_t>(offsets[g + 1] - offsets[g]); };
@@ -100,19 +100,19 @@ void multiply_within_groups(context<cpu>& ctx, index_t groups, index_t m, index_
 
 template <>
 struct kernel<op::grouped_matmul, cpu> {
-  template <class Acc, class TY, class TX, class TW, class I>
-  static void forward(accumulate_in<Acc>, context<cpu>& ctx, TY* y, const TX* x, const TW* w, const I* offsets,
+  template <class Acc, class TY, class TX, class TW, class Id>
+  static void forward(accumulate_in<Acc>, context<cpu>& ctx, TY* y, const TX* x, const TW* w, const Id* offsets,
                       group_sizes of) {
     cpu_kit::multiply_groups<Acc>(ctx, false, of.groups, of.rows, of.out, of.in, offsets, x, w, false, y);
   }
-  template <class Acc, class TDX, class TY, class TW, class I>
+  template <class Acc, class TDX, class TY, class TW, class Id>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cpu>& ctx, TDX* dx, bool accumulate, const TY* dy,
-                       const TW* w, const I* offsets, group_sizes of) {
+                       const TW* w, const Id* offsets, group_sizes of) {
     cpu_kit::multiply_groups<Acc>(ctx, true, of.groups, of.rows, of.in, of.out, offsets, dy, w, accumulate, dx);
   }
-  template <class Acc, class TDW, class TY, class TX, class I>
+  template <class Acc, class TDW, class TY, class TX, class Id>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cpu>& ctx, TDW* dw, bool accumulate, const TY* dy,
-                       const TX* x, const I* offsets, group_sizes of) {
+                       const TX* x, const Id* offsets, group_sizes of) {
     cpu_kit::multiply_within_groups<Acc>(ctx, of.groups, of.in, of.out, offsets, x, dy, accumulate, dw);
   }
 };

@@ -17,8 +17,8 @@ namespace gradus {
 namespace cuda_kit {
 
 /// Offset g, clamped to the number of rows.
-template <class I>
-__device__ inline index_t offset_of(const I* offsets, index_t g, index_t rows) {
+template <class Id>
+__device__ inline index_t offset_of(const Id* offsets, index_t g, index_t rows) {
   const auto at = static_cast<long long>(offsets[g]);
   return at < 0 ? 0 : ::min(static_cast<index_t>(at), rows);
 }
@@ -28,8 +28,8 @@ struct group_tile {
   index_t group, first, end;
 };
 /// Tile number `tile` of all tiles of Rows rows: those before the first group, of each group, behind the last one.
-template <int Rows, class I>
-__device__ inline group_tile find_tile(const I* offsets, index_t groups, index_t rows, index_t tile) {
+template <int Rows, class Id>
+__device__ inline group_tile find_tile(const Id* offsets, index_t groups, index_t rows, index_t tile) {
   index_t first = 0;
   for (index_t segment = 0; segment < groups + 2; ++segment) {
     const index_t end = segment <= groups ? ::max(first, offset_of(offsets, segment, rows)) : rows;
@@ -53,9 +53,9 @@ constexpr unsigned tiles_across(index_t columns) {
 }
 
 /// c (+)= a op(b[g]) for the rows of each group; c has n columns and a has k. Adjacent blocks have the same rows of a.
-template <class Tiles, bool TransposeB, class TC, class TA, class TB, class I>
+template <class Tiles, bool TransposeB, class TC, class TA, class TB, class Id>
 __global__ void __launch_bounds__(Tiles::threads)
-    multiply_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets, index_t groups,
+    multiply_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const Id* offsets, index_t groups,
                            index_t rows, index_t n, index_t k) {
   extern __shared__ __align__(16) unsigned char memory[];
   const unsigned across = tiles_across<Tiles>(n);
@@ -75,9 +75,9 @@ __global__ void __launch_bounds__(Tiles::threads)
 }
 
 /// c[g] (+)= a^T b of the rows of each group; a has m columns and b has n.
-template <class Tiles, class TC, class TA, class TB, class I>
+template <class Tiles, class TC, class TA, class TB, class Id>
 __global__ void __launch_bounds__(Tiles::threads)
-    multiply_within_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets, index_t rows,
+    multiply_within_groups_kernel(TC* c, bool accumulate, const TA* a, const TB* b, const Id* offsets, index_t rows,
                                   index_t m, index_t n) {
   extern __shared__ __align__(16) unsigned char memory[];
   const unsigned across = tiles_across<Tiles>(n), down = tiles_down<Tiles>(m);
@@ -107,13 +107,13 @@ void launch_tiles(context<cuda>& ctx, index_t tiles, void (*kernel)(Parameters..
   launch_with_shared(ctx, kernel, static_cast<unsigned>(tiles), Tiles::threads, Tiles::bytes, arguments...);
 }
 
-template <class Acc, bool TransposeB, class TC, class TA, class TB, class I>
-void multiply_groups(context<cuda>& ctx, TC* c, bool accumulate, const TA* a, const TB* b, const I* offsets,
+template <class Acc, bool TransposeB, class TC, class TA, class TB, class Id>
+void multiply_groups(context<cuda>& ctx, TC* c, bool accumulate, const TA* a, const TB* b, const Id* offsets,
                      index_t groups, index_t rows, index_t n, index_t k) {
   with_tiles<Acc, TA, TB>(n, k, [&](auto tiles) {
     using by = decltype(tiles);
     const index_t most = rows / by::rows + groups + 2;  // each segment has one tile that is not whole at most
-    launch_tiles<by>(ctx, most * tiles_across<by>(n), &multiply_groups_kernel<by, TransposeB, TC, TA, TB, I>, c,
+    launch_tiles<by>(ctx, most * tiles_across<by>(n), &multiply_groups_kernel<by, TransposeB, TC, TA, TB, Id>, c,
                      accumulate, a, b, offsets, groups, rows, n, k);
   });
 }
@@ -122,24 +122,24 @@ void multiply_groups(context<cuda>& ctx, TC* c, bool accumulate, const TA* a, co
 
 template <>
 struct kernel<op::grouped_matmul, cuda> {
-  template <class Acc, class TY, class TX, class TW, class I>
-  static void forward(accumulate_in<Acc>, context<cuda>& ctx, TY* y, const TX* x, const TW* w, const I* offsets,
+  template <class Acc, class TY, class TX, class TW, class Id>
+  static void forward(accumulate_in<Acc>, context<cuda>& ctx, TY* y, const TX* x, const TW* w, const Id* offsets,
                       group_sizes of) {
     cuda_kit::multiply_groups<Acc, false>(ctx, y, false, x, w, offsets, of.groups, of.rows, of.out, of.in);
   }
-  template <class Acc, class TDX, class TY, class TW, class I>
+  template <class Acc, class TDX, class TY, class TW, class Id>
   static void backward(gradient_of<0>, accumulate_in<Acc>, context<cuda>& ctx, TDX* dx, bool accumulate, const TY* dy,
-                       const TW* w, const I* offsets, group_sizes of) {
+                       const TW* w, const Id* offsets, group_sizes of) {
     cuda_kit::multiply_groups<Acc, true>(ctx, dx, accumulate, dy, w, offsets, of.groups, of.rows, of.in, of.out);
   }
-  template <class Acc, class TDW, class TY, class TX, class I>
+  template <class Acc, class TDW, class TY, class TX, class Id>
   static void backward(gradient_of<1>, accumulate_in<Acc>, context<cuda>& ctx, TDW* dw, bool accumulate, const TY* dy,
-                       const TX* x, const I* offsets, group_sizes of) {
+                       const TX* x, const Id* offsets, group_sizes of) {
     using namespace cuda_kit;
     with_tiles<Acc, TX, TY>(of.in, of.out, [&](auto tiles) {
       using by = decltype(tiles);
       launch_tiles<by>(ctx, of.groups * tiles_down<by>(of.in) * tiles_across<by>(of.out),
-                       &multiply_within_groups_kernel<by, TDW, TX, TY, I>, dw, accumulate, x, dy, offsets, of.rows,
+                       &multiply_within_groups_kernel<by, TDW, TX, TY, Id>, dw, accumulate, x, dy, offsets, of.rows,
                        of.in, of.out);
     });
   }

@@ -16,14 +16,14 @@ namespace gradus {
 
 namespace cpu_kit::inline GRADUS_BUILD {
 
-template <class I>
-void count_entries(std::int32_t* counts, const I* x, index_t size, index_t bins) {
+template <class Id>
+void count_entries(std::int32_t* counts, const Id* x, index_t size, index_t bins) {
   std::fill_n(counts, bins, 0);
   for (index_t i = 0; i < size; ++i) ++counts[static_cast<index_t>(x[i])];
 }
 
-template <class I, class Offset>
-void place_by_group(context<cpu>& ctx, std::int32_t* places, const I* groups, index_t size, const std::int32_t* counts,
+template <class Id, class Offset>
+void place_by_group(context<cpu>& ctx, std::int32_t* places, const Id* groups, index_t size, const std::int32_t* counts,
                     const Offset* offsets, index_t number) {
   parallel_tasks(ctx, 1, 2 * number * sizeof(std::int32_t), [=](index_t, void* memory) {
     auto* const next = static_cast<std::int32_t*>(memory);  // the next place of each group
@@ -45,16 +45,16 @@ void place_by_group(context<cpu>& ctx, std::int32_t* places, const I* groups, in
 
 template <index_t Bins>
 struct kernel<op::bincount<Bins>, cpu> {
-  template <class I>
-  static void forward(context<cpu>&, std::int32_t* counts, const I* x, index_t size) {
+  template <class Id>
+  static void forward(context<cpu>&, std::int32_t* counts, const Id* x, index_t size) {
     cpu_kit::count_entries(counts, x, size, Bins);
   }
 };
 
 template <>
 struct kernel<op::group_places, cpu> {
-  template <class I, class Offset>
-  static void forward(context<cpu>& ctx, std::int32_t* places, const I* groups, index_t size,
+  template <class Id, class Offset>
+  static void forward(context<cpu>& ctx, std::int32_t* places, const Id* groups, index_t size,
                       const std::int32_t* counts, const Offset* offsets, index_t number) {
     cpu_kit::place_by_group(ctx, places, groups, size, counts, offsets, number);
   }

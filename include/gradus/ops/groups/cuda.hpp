@@ -16,9 +16,9 @@ namespace gradus {
 namespace cuda_kit {
 
 /// Sums of integers have the same bits in any order.
-template <class I>
+template <class Id>
 __global__ void __launch_bounds__(block_threads)
-    count_entries_kernel(std::int32_t* counts, const I* x, index_t size, index_t bins) {
+    count_entries_kernel(std::int32_t* counts, const Id* x, index_t size, index_t bins) {
   const index_t i = static_cast<index_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i >= size) return;
   const auto bin = static_cast<long long>(x[i]);
@@ -49,18 +49,18 @@ __global__ void __launch_bounds__(block_threads)
 
 template <index_t Bins>
 struct kernel<op::bincount<Bins>, cuda> {
-  template <class I>
-  static void forward(context<cuda>& ctx, std::int32_t* counts, const I* x, index_t size) {
+  template <class Id>
+  static void forward(context<cuda>& ctx, std::int32_t* counts, const Id* x, index_t size) {
     device_access<cuda>::zero(ctx, counts, Bins * sizeof(std::int32_t));
-    launch(ctx, &cuda_kit::count_entries_kernel<I>, cuda_kit::blocks_for(size), cuda_kit::block_threads, counts, x,
+    launch(ctx, &cuda_kit::count_entries_kernel<Id>, cuda_kit::blocks_for(size), cuda_kit::block_threads, counts, x,
            size, Bins);
   }
 };
 
 template <>
 struct kernel<op::group_places, cuda> {
-  template <class I, class Offset>
-  static void forward(context<cuda>& ctx, std::int32_t* places, const I* groups, index_t size, const std::int32_t*,
+  template <class Id, class Offset>
+  static void forward(context<cuda>& ctx, std::int32_t* places, const Id* groups, index_t size, const std::int32_t*,
                       const Offset* offsets, index_t number) {
     using namespace cuda_kit;
     const auto count = static_cast<std::uint32_t>(size);

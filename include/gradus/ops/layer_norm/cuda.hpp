@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(norm_gradient_layout<Columns, TDX, TY, T, TW>:
                          const C* rstds, index_t rows) {
   using layout = norm_gradient_layout<Columns, TDX, TY, T, TW>;
   constexpr int width = layout::width;
-  vector_of<C, width> sums_w[layout::slots]{}, sums_b[layout::slots]{};
+  vector_of<C, width> sums_w[layout::slot_count]{}, sums_b[layout::slot_count]{};
   for (index_t row = layout::first_row(); row < rows; row += gridDim.x * layout::rows_at_once) {
     held_row<layout, T> values(x + row * Columns);
     held_row<layout, TY> gradients(dy + row * Columns);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(norm_gradient_layout<Columns, TDX, TY, T, TW>:
   } else {  // the rows of the block add theirs in order
     constexpr int runs = static_cast<int>(layout::runs);
     __shared__ C room[width][runs];
-    const auto add_rows = [&](const vector_of<C, width>(&sums)[layout::slots], C* to) {
+    const auto add_rows = [&](const vector_of<C, width>(&sums)[layout::slot_count], C* to) {
       for (int row = 0; row < layout::rows_at_once; ++row) {
         if (static_cast<int>(threadIdx.x) / layout::threads == row)
           layout::each([&](int slot, int at) {

@@ -12,9 +12,9 @@ namespace gradus {
 namespace cpu_kit::inline GRADUS_BUILD {
 
 /// `logits` [chunk_rows, columns] hold the logits of a chunk of rows, then their gradient.
-template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
+template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class Id>
 void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
-                                 double* row_losses, const TX* x, const TTable* table, const I* targets, index_t rows,
+                                 double* row_losses, const TX* x, const TTable* table, const Id* targets, index_t rows,
                                  index_t width, index_t chunk_rows, index_t columns, index_t vocabulary) {
   const index_t count = counted_targets("linear_cross_entropy(x, table, targets)", ignore, vocabulary, targets, rows);
   for (index_t first = 0; first < rows; first += chunk_rows) {
@@ -37,10 +37,10 @@ void linear_cross_entropy_chunks(context<cpu>& ctx, long long ignore, Loss* loss
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cpu> {
   /// `dtable` may be null (not needed), or it and `dx`. Overwrites `logits`.
-  template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class I>
+  template <class Acc, class Loss, class TDX, class TDTable, class C, class TX, class TTable, class Id>
   static void forward(accumulate_in<Acc>, context<cpu>& ctx, long long ignore, matrix_extents of,
                       matrix_extents of_logits, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
-                      double* row_losses, const TX* x, const TTable* table, const I* targets) {
+                      double* row_losses, const TX* x, const TTable* table, const Id* targets) {
     cpu_kit::linear_cross_entropy_chunks<Acc>(ctx, ignore, loss, dx, dtable, logits, row_losses, x, table, targets,
                                               of.rows, of.columns, chunk, of_logits.columns, Vocabulary);
   }

@@ -41,10 +41,10 @@ struct chunk_products {
 template <index_t Vocabulary, index_t ChunkRows>
 struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
   /// `dtable` may be null (not needed), or it and `dx`. Overwrites `logits` with their gradient, in the products' type.
-  template <class Acc, class X, class Chunk, class Loss, class TDX, class TDTable, class C, class T, class I>
+  template <class Acc, class X, class Chunk, class Loss, class TDX, class TDTable, class C, class T, class Id>
   static void forward(accumulate_in<Acc>, context<cuda>& ctx, long long ignore, shaped_matrix<X> of,
                       shaped_matrix<Chunk>, index_t chunk, Loss* loss, TDX* dx, TDTable* dtable, C* logits,
-                      double* row_losses, const T* x, const T* table, const I* targets) {
+                      double* row_losses, const T* x, const T* table, const Id* targets) {
     using namespace cuda_kit;
     constexpr index_t width = columns_of<X>, columns = columns_of<Chunk>;
     using G = std::conditional_t<sizeof(T) == 2, T, C>;
@@ -56,7 +56,7 @@ struct kernel<op::linear_cross_entropy<Vocabulary, ChunkRows>, cuda> {
     G* const dlogits = recorded ? static_cast<G*>(static_cast<void*>(logits)) : nullptr;
     auto* const factors = how::divided ? nullptr : static_cast<factor*>(ctx.get<gemm_library>().factors());
     auto* const count = static_cast<int*>(ctx.get<count_workspace>().reserve(ctx, sizeof(int)));
-    launch(ctx, &cross_entropy_count_kernel<I, factor, how::kept>, 1, count_threads, count, factors, targets, of.rows,
+    launch(ctx, &cross_entropy_count_kernel<Id, factor, how::kept>, 1, count_threads, count, factors, targets, of.rows,
            ignore);
     // `size` and `of_chunk`, rows of this chunk and of all but the last, have static extents unless x is bounded.
     const auto run = [&](const auto& size, const auto& of_chunk, index_t first) {

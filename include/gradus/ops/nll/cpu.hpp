@@ -14,9 +14,9 @@ namespace gradus {
 
 template <>
 struct kernel<op::nll<reduction::mean>, cpu> {
-  template <class L, class T, class I, class W>
+  template <class L, class T, class Id, class W>
   static void forward(context<cpu>& ctx, const nll_task& task, L* y, double* total, double* losses, const T* x,
-                      const I* targets, const W* weights) {
+                      const Id* targets, const W* weights) {
     using namespace cpu_kit;
     counted_targets("nll_loss, cross_entropy(x, targets)", task.options.ignore, task.columns, targets, task.rows);
     double* const row_weights = losses + task.rows;
@@ -47,9 +47,9 @@ struct kernel<op::nll<reduction::mean>, cpu> {
     if (!task.by_row) *y = static_cast<L>(static_cast<compute_type<L>>(loss / *total));
   }
   /// dx (+)= the gradient.
-  template <class TDX, class L, class I, class W>
+  template <class TDX, class L, class Id, class W>
   static void backward(context<cpu>& ctx, const nll_task& task, TDX* dx, bool accumulate, const L* dy,
-                       const double* total, const I* targets, const W* weights) {
+                       const double* total, const Id* targets, const W* weights) {
     using namespace cpu_kit;
     using C = compute_type<promote<TDX, W>>;
     for_rows(ctx, task.rows, task.columns, 8192, [=](index_t row) {

@@ -14,9 +14,9 @@ namespace cuda_kit {
 
 inline constexpr int nll_threads = 1024;  ///< of the block that sums
 
-template <int Threads, class T, class I, class W>
-__global__ void __launch_bounds__(long_row_threads)
-    nll_row_kernel(nll_task task, double* losses, double* row_weights, const T* x, const I* targets, const W* weights) {
+template <int Threads, class T, class Id, class W>
+__global__ void __launch_bounds__(long_row_threads) nll_row_kernel(nll_task task, double* losses, double* row_weights,
+                                                                   const T* x, const Id* targets, const W* weights) {
   using C = compute_type<promote<T, W>>;
   const index_t row = static_cast<index_t>(blockIdx.x) * rows_in_block(Threads) + threadIdx.x / Threads;
   if (row >= task.rows) return;
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(nll_threads)
   if (!task.by_row) *y = convert_element<L>(loss / *total);
 }
 
-template <int Threads, class TDX, class TDY, class I, class W>
+template <int Threads, class TDX, class TDY, class Id, class W>
 __global__ void __launch_bounds__(long_row_threads)
-    nll_gradient_kernel(nll_task task, TDX* dx, bool accumulate, const TDY* dy, const double* total, const I* targets,
+    nll_gradient_kernel(nll_task task, TDX* dx, bool accumulate, const TDY* dy, const double* total, const Id* targets,
                         const W* weights) {
   using C = compute_type<promote<TDX, W>>;
   const index_t row = static_cast<index_t>(blockIdx.x) * rows_in_block(Threads) + threadIdx.x / Threads;
@@ -79,24 +79,24 @@ __global__ void __launch_bounds__(long_row_threads)
 
 template <>
 struct kernel<op::nll<reduction::mean>, cuda> {
-  template <class L, class T, class I, class W>
+  template <class L, class T, class Id, class W>
   static void forward(context<cuda>& ctx, const nll_task& task, L* y, double* total, double* losses, const T* x,
-                      const I* targets, const W* weights) {
+                      const Id* targets, const W* weights) {
     using namespace cuda_kit;
     double* const row_weights = losses + task.rows;
     for_row_threads(task.rows, task.columns, [&](auto threads, unsigned blocks, int block) {
-      launch(ctx, &nll_row_kernel<decltype(threads)::value, T, I, W>, blocks, block, task, losses, row_weights, x,
+      launch(ctx, &nll_row_kernel<decltype(threads)::value, T, Id, W>, blocks, block, task, losses, row_weights, x,
              targets, weights);
     });
     launch(ctx, &nll_sum_kernel<L>, 1, nll_threads, task, y, total, losses, row_weights);
   }
-  template <class TDX, class L, class I, class W>
+  template <class TDX, class L, class Id, class W>
   static void backward(context<cuda>& ctx, const nll_task& task, TDX* dx, bool accumulate, const L* dy,
-                       const double* total, const I* targets, const W* weights) {
+                       const double* total, const Id* targets, const W* weights) {
     using namespace cuda_kit;
     for_row_threads(task.rows, task.columns, [&](auto threads, unsigned blocks, int block) {
-      launch(ctx, &nll_gradient_kernel<decltype(threads)::value, TDX, L, I, W>, blocks, block, task, dx, accumulate, dy,
-             total, targets, weights);
+      launch(ctx, &nll_gradient_kernel<decltype(threads)::value, TDX, L, Id, W>, blocks, block, task, dx, accumulate,
+             dy, total, targets, weights);
     });
   }
 };

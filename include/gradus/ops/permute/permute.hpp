@@ -47,9 +47,9 @@ struct permute {
  private:
   template <class>
   struct inverse_of;
-  template <std::size_t... I>
-  struct inverse_of<std::index_sequence<I...>> {
-    using type = permute<place_of(I)...>;
+  template <std::size_t... Is>
+  struct inverse_of<std::index_sequence<Is...>> {
+    using type = permute<place_of(Is)...>;
   };
 };
 

@@ -50,8 +50,8 @@ GRADUS_OF_BUILD constexpr auto with_reduced_last(X&& x) {
   using flat = joined_shape<typename rule::outputs, shape<rule::count>>;
   if constexpr (rule::in_order) return apply(op::reshape<flat>{}, std::forward<X>(x));
   else
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return apply(op::reshape<flat>{}, apply(op::permute<rule::order[I]...>{}, std::forward<X>(x)));
+    return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      return apply(op::reshape<flat>{}, apply(op::permute<rule::order[Is]...>{}, std::forward<X>(x)));
     }(std::make_index_sequence<S::rank>{});
 }
 
@@ -68,13 +68,13 @@ GRADUS_OF_BUILD constexpr auto reduce_last(const Op& op, X&& x) {
 }
 
 /// The permutation that exchanges an axis and the last one.
-template <index_t Axis, std::size_t... I>
-GRADUS_OF_BUILD constexpr auto exchange_with_last(std::index_sequence<I...>) {
+template <index_t Axis, std::size_t... Is>
+GRADUS_OF_BUILD constexpr auto exchange_with_last(std::index_sequence<Is...>) {
   constexpr auto exchanged = [](index_t i) {
-    if (i == Axis) return index_t{sizeof...(I) - 1};
-    return i + 1 == sizeof...(I) ? Axis : i;
+    if (i == Axis) return index_t{sizeof...(Is) - 1};
+    return i + 1 == sizeof...(Is) ? Axis : i;
   };
-  return op::permute<exchanged(I)...>{};
+  return op::permute<exchanged(Is)...>{};
 }
 /// Applies `op`, which works along the last axis, along an axis: exchanges the two before and after.
 template <std::ptrdiff_t Axis, class Op, class X>

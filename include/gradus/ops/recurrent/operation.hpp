@@ -225,32 +225,32 @@ struct recurrence {
     }
   };
 
-  template <std::size_t I, class... Rest>
+  template <std::size_t At, class... Rest>
   static constexpr decltype(auto) operand_or_none(const std::tuple<const Rest&...>& operands) {
-    if constexpr (I < sizeof...(Rest)) return std::get<I>(operands);
+    if constexpr (At < sizeof...(Rest)) return std::get<At>(operands);
     else return not_saved{};
   }
-  // State number I.
-  template <std::size_t I, class... Rest, class Saved>
+  // State number At.
+  template <std::size_t At, class... Rest, class Saved>
   static constexpr decltype(auto) saved_or_none(const Saved& saved) {
-    if constexpr (first_state + I < sizeof...(Rest)) return input<2 + first_state + I>(saved);
+    if constexpr (first_state + At < sizeof...(Rest)) return input<2 + first_state + At>(saved);
     else return not_saved{};
   }
-  template <std::size_t I, class... Rest>
+  template <std::size_t At, class... Rest>
   static constexpr void check_states(const steps& at, const std::tuple<const Rest&...>& operands) {
-    if constexpr (I < sizeof...(Rest)) {
-      check_extents_meet(name, 0, at.batch, std::get<I>(operands).extent(0));
-      check_states<I + 1>(at, operands);
+    if constexpr (At < sizeof...(Rest)) {
+      check_extents_meet(name, 0, at.batch, std::get<At>(operands).extent(0));
+      check_states<At + 1>(at, operands);
     }
   }
-  template <std::size_t I, class... Rest>
+  template <std::size_t At, class... Rest>
   static constexpr bool is_wanted(const std::tuple<const gradient_sink<Rest>&...>& sinks) {
-    if constexpr (I < sizeof...(Rest)) return static_cast<bool>(std::get<I>(sinks));
+    if constexpr (At < sizeof...(Rest)) return static_cast<bool>(std::get<At>(sinks));
     else return false;
   }
-  template <std::size_t I, class... Rest, class State>
+  template <std::size_t At, class... Rest, class State>
   static constexpr void give(const std::tuple<const gradient_sink<Rest>&...>& sinks, State& gradient) {
-    if constexpr (I < sizeof...(Rest)) std::get<I>(sinks).give(std::move(gradient));
+    if constexpr (At < sizeof...(Rest)) std::get<At>(sinks).give(std::move(gradient));
   }
 
   // Memory for the activated gates: the gates' own, if nothing else reads them.

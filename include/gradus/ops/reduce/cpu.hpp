@@ -76,8 +76,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cpu> {
   }
 
  private:
-  static double factor(const auto& big, const auto& small) {
-    const index_t count = big.extents().size / small.extents().size;
+  static double factor(const auto& big, const auto& result) {
+    const index_t count = big.extents().size / result.extents().size;
     return Mean ? 1.0 / static_cast<double>(count) : 1.0;
   }
 };

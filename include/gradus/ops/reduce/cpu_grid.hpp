@@ -39,17 +39,17 @@ inline constexpr reduction_grid grid_of{reduction_layout<Big, Small>::walk()};
 template <index_t Rank>
 struct bounded_reduction : merged_reduction<Rank>, reduction_grid {
   template <class Big, class Small>
-  bounded_reduction(const Big& big, const Small& small)
-      : merged_reduction<Rank>(big, small), reduction_grid(merged_reduction<Rank>::walk()) {}
+  bounded_reduction(const Big& big, const Small& result)
+      : merged_reduction<Rank>(big, result), reduction_grid(merged_reduction<Rank>::walk()) {}
   bounded_reduction(const bounded_reduction&) = delete;
   bounded_reduction& operator=(const bounded_reduction&) = delete;
 };
-/// The grid of the reduction of view `big`, whose elements it adds up or compares, to view `small`.
+/// The grid of the reduction of view `big`, whose elements it adds up or compares, to view `result`.
 template <class Big, class Small>
-GRADUS_INLINE decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& small) {
+GRADUS_INLINE decltype(auto) reduction_of([[maybe_unused]] const Big& big, [[maybe_unused]] const Small& result) {
   using from = typename Big::shape;
   using to = typename Small::shape;
-  if constexpr (from::bounded) return bounded_reduction<from::rank>(big.extents(), small.extents());
+  if constexpr (from::bounded) return bounded_reduction<from::rank>(big.extents(), result.extents());
   else return (grid_of<from, to>);
 }
 
@@ -133,7 +133,7 @@ void reduce_rows(context<cpu>& ctx, const reduction_grid& grid, const T* x, cons
 /// Calls f(0), f(1) ... f(N - 1) without a loop, so that g++ keeps arrays indexed by them in registers.
 template <index_t N, class F>
 GRADUS_INLINE void unrolled(const F& f) {
-  [&]<index_t... I>(std::integer_sequence<index_t, I...>) __attribute__((always_inline)) { (f(I), ...); }
+  [&]<index_t... Is>(std::integer_sequence<index_t, Is...>) __attribute__((always_inline)) { (f(Is), ...); }
   (std::make_integer_sequence<index_t, N>());
 }
 

@@ -169,8 +169,8 @@ struct kernel<op::sum<Axes, Keep, Mean>, cuda> {
 
  private:
   template <class Big, class Small>
-  static constexpr double factor(const Big& big, const Small& small) {
-    return Mean ? 1.0 / static_cast<double>(big.extents().size / small.extents().size) : 1.0;
+  static constexpr double factor(const Big& big, const Small& result) {
+    return Mean ? 1.0 / static_cast<double>(big.extents().size / result.extents().size) : 1.0;
   }
 };
 

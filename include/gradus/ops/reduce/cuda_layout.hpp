@@ -43,10 +43,10 @@ inline constexpr merged_reduction<Big::rank> largest_reduction{largest_extents<B
 
 /// The reduction between views: reduction_layout, or a value with the same members for bounded shapes.
 template <class Big, class Small>
-auto reduction_of(const Big& big, const Small& small) {
+auto reduction_of(const Big& big, const Small& result) {
   using from = typename Big::shape;
   using to = typename Small::shape;
-  if constexpr (from::bounded) return merged_reduction<from::rank>(big.extents(), small.extents());
+  if constexpr (from::bounded) return merged_reduction<from::rank>(big.extents(), result.extents());
   else return reduction_layout<from, to>{};
 }
 

@@ -37,7 +37,7 @@ struct reduction_walk {
   }
 };
 
-/// A reduction from extents `big` to `small`, whose reduced axes have extent 1 (or are missing in front).
+/// A reduction from extents `big` to `result`, whose reduced axes have extent 1 (or are missing in front).
 ///
 /// Memory is a sequence of rows, runs along the merged last axis. If that axis is reduced, each output takes `steps`
 /// rows whole; if it is kept, each group of `inner` outputs takes `steps` rows column by column.
@@ -52,12 +52,12 @@ struct merged_reduction {
   index_t out_rows, steps;
 
   template <class Big, class Small>
-  constexpr merged_reduction(const Big& big, const Small& small) {
+  constexpr merged_reduction(const Big& big, const Small& result) {
     bool reduced = false;
     for (index_t i = 0; i != Rank; ++i) {
       const index_t e = detail::padded_extent(big, i);
       if (e == 1) continue;
-      const bool r = detail::padded_extent(small, i) == 1;
+      const bool r = detail::padded_extent(result, i) == 1;
       if (axes == 0) inner_reduced = r;
       if (axes == 0 || r != reduced) extent[axes++] = e;
       else extent[axes - 1] *= e;
@@ -65,7 +65,7 @@ struct merged_reduction {
     }
     if (axes == 0) extent[axes++] = 1;
     inner = extent[0];
-    outputs = small.size;
+    outputs = result.size;
     count = big.size / outputs;
     out_rows = inner_reduced ? outputs : outputs / inner;
     steps = inner_reduced ? count / inner : count;
