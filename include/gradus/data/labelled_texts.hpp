@@ -30,6 +30,7 @@ struct labelled_texts {
   std::vector<std::string> second_texts;  ///< as many, or none
   std::vector<std::int32_t> labels;
   std::vector<std::string> label_names;  ///< of labels 0, 1, …, for reading another file in the same way
+  index_t columns = 0;                   ///< of the file, of which those that are not asked for are ignored
 };
 
 /// Reads a table with a text and its label in each line, such as the TSV files of GLUE. Quotes are ordinary characters;

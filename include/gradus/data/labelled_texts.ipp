@@ -72,6 +72,7 @@ GRADUS_IMPL labelled_texts read_labelled_texts(const std::filesystem::path& path
     written.all.push_back({field(options.label), file.line()});
     if (written.all.back().text.empty()) file.fail("line " + std::to_string(file.line()) + ": has no label");
   }
+  read.columns = file.extents()[1];
   read.label_names = options.label_names.empty() ? written.names(file) : options.label_names;
   std::unordered_map<std::string, std::int32_t> numbers;
   for (const std::string& name : read.label_names) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));

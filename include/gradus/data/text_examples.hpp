@@ -2,6 +2,7 @@
 // Files of examples to train a language model on: texts, prompts with completions, chats, preferences. Not part of
 // gradus.hpp: they need nlohmann/json.
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -38,7 +39,20 @@ struct preference_example {
 /// An example, and where it is from.
 struct text_example {
   std::variant<plain_example, completion_example, chat_example, preference_example> content;
-  std::string where;  ///< "examples.jsonl, line 7", or the file that it is
+  std::string where;                      ///< "examples.jsonl, line 7", or the file that it is
+  std::vector<std::string> ignored = {};  ///< its keys that say something, and are not read: "id", "messages.name"
+};
+
+/// The keys of a file's examples that are not read.
+class ignored_keys {
+ public:
+  void add(const text_example& example);
+  /// `ignored in 40 examples: "id", "messages.name"`, with the first eight keys; empty if all are read.
+  std::string text() const;
+
+ private:
+  std::size_t examples_ = 0;
+  std::vector<std::string> names_;  // one more than are named at most
 };
 
 /// Calls `sink` for each example of a file or a folder, in order:
@@ -50,8 +64,9 @@ struct text_example {
 ///     a folder          its .txt and .md files, also in folders within, in the order of their names
 ///
 /// The keys of an object, or the columns of a table, are `text`; or `prompt` and `completion`; or `messages`, a list of
-/// {"role", "content"}, where a "weight" of 0 keeps an assistant's message from being learned; or `prompt`, `chosen`
-/// and `rejected`. Prompts and what follows them are all texts, or all lists of messages. Other keys are ignored.
+/// {"role", "content"}, where a "weight" of 0 or a "train" of false keeps an assistant's message from being learned; or
+/// `prompt`, `chosen` and `rejected`. Prompts and what follows them are all texts, or all lists of messages.
+/// Keys without which an example means something else are refused, such as "tools"; `ignored` lists other keys.
 ///
 /// Throws gradus::error with the file and the line, counted from 1, of what is none of that, or is no UTF-8; and for
 /// files without examples, or in other formats, with what to do.

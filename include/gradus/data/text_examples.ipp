@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -25,7 +25,7 @@ class example_reader {
 
   explicit example_reader(std::string where) : where_(std::move(where)) {}
 
-  text_example read(const json& object) const {
+  text_example read(const json& object) {
     if (!object.is_object()) fail("is no JSON object");
     // One of these says what an example is.
     std::string kind;
@@ -35,16 +35,33 @@ class example_reader {
       kind = key;
     }
     refuse(object, kind);
-    const auto example = [&](auto content) { return text_example{std::move(content), where_}; };
-    if (kind == "text") return example(plain_example{text(object, "text")});
-    if (kind == "messages") return example(chat(messages(object, "messages")));
-    if (kind == "completion") return std::visit(example, continued(object, "completion"));
-    return example(preference_example{continued(object, "chosen"), continued(object, "rejected")});
+    const auto example = [&](auto content) {
+      return text_example{std::move(content), where_, {ignored_.begin(), ignored_.end()}};
+    };
+    if (kind == "text") {
+      ignore_others(object, {"text"});
+      return example(plain_example{text(object, "text")});
+    }
+    if (kind == "messages") {
+      ignore_others(object, {"messages"});
+      return example(chat(messages(object, "messages", true)));
+    }
+    if (kind == "completion") {
+      ignore_others(object, {"prompt", "completion"});
+      return std::visit([&](auto content) { return example(std::move(content)); }, continued(object, "completion"));
+    }
+    ignore_others(object, {"prompt", "chosen", "rejected"});
+    preference_example pair{continued(object, "chosen"), continued(object, "rejected")};
+    return example(std::move(pair));
   }
 
  private:
   [[noreturn]] void fail(const std::string& what) const { throw error(where_ + ": " + what); }
 
+  /// Whether a value says nothing. Tables have an entry for each column.
+  static bool is_empty(const json& value) {
+    return value.is_string() ? value.get_ref<const std::string&>().empty() : value.empty();
+  }
   /// Throws for keys without which, or with which, an example means something else.
   void refuse(const json& object, const std::string& kind) const {
     if (kind.empty())
@@ -52,10 +69,19 @@ class example_reader {
                                      : "has no \"text\", \"prompt\" or \"messages\"");
     if (kind == "text" && object.contains("prompt"))
       fail("has both \"text\" and \"prompt\": only one of them is the example");
-    for (const char* key : {"tools", "functions", "images"})
-      if (object.contains(key) && !object[key].empty()) fail(std::string("has \"") + key + "\", which are not read");
+    refuse_keys(object, {"tools", "functions", "images", "image", "videos", "audios", "chat_template_kwargs"}, "");
     if (kind == "completion" && object.contains("label"))
       fail("has a \"label\" of its completion, which is not read: keep the good ones only, without it");
+  }
+  void refuse_keys(const json& object, std::initializer_list<const char*> keys, const std::string& of) const {
+    for (const char* key : keys)
+      if (object.contains(key) && !is_empty(object[key]))
+        fail(of + "has \"" + key + "\", which " + (std::string_view(key).ends_with('s') ? "are" : "is") + " not read");
+  }
+  /// Remembers the keys that are none of `read`.
+  void ignore_others(const json& object, std::initializer_list<std::string_view> read, const std::string& of = "") {
+    for (const auto& [key, value] : object.items())
+      if (!is_empty(value) && std::ranges::find(read, key) == read.end()) ignored_.insert(of + key);
   }
   const json& value(const json& object, const std::string& key) const {
     const auto found = object.find(key);
@@ -67,7 +93,24 @@ class example_reader {
     if (!found.is_string()) fail("\"" + key + "\" is no text");
     return found.get<std::string>();
   }
-  std::vector<chat_message> messages(const json& object, const std::string& key) const {
+  /// What a message says of being learned, by OpenAI's "weight", 0 or 1, and Axolotl's "train".
+  bool is_target(const json& message, const std::string& name, bool may_be) const {
+    bool learned = true;
+    for (const char* key : {"weight", "train"}) {
+      const auto said = message.find(key);
+      if (said == message.end() || said->is_null()) continue;
+      const bool is_weight = *key == 'w', no = is_weight ? *said == 0 : *said == false;
+      if (!no && (is_weight ? *said != 1 : *said != true))
+        fail(name + ": \"" + key + (is_weight ? "\" is neither 0 nor 1" : "\" is neither true nor false"));
+      if (!no && !may_be)
+        fail(name + " has \"" + key + "\": " + said->dump() +
+             ", and is not learned: only the assistant's messages after the prompt are");
+      learned &= !no;
+    }
+    return learned;
+  }
+  /// The messages of a list, which `may_be_learned` where the assistant writes them.
+  std::vector<chat_message> messages(const json& object, const std::string& key, bool may_be_learned) {
     const json& list = value(object, key);
     if (!list.is_array()) fail("\"" + key + "\" is no list of messages");
     if (list.empty()) fail("\"" + key + "\" is empty");
@@ -80,35 +123,38 @@ class example_reader {
         return found->get<std::string>();
       };
       if (!list[i].is_object()) fail(name + " is no JSON object");
-      if (list[i].contains("tool_calls") && !list[i]["tool_calls"].empty()) fail(name + " has \"tool_calls\"");
+      refuse_keys(list[i], {"tool_calls", "function_call", "train_detail"}, name + " ");
+      ignore_others(list[i], {"role", "content", "weight", "train"}, key + ".");
       const std::string role = part("role");
       const auto known = std::ranges::find(chat_role_names, role);
       if (known == chat_role_names.end())
         fail(name + ": role \"" + printable(role.substr(0, 40)) + "\" is none of system, user, assistant");
-      const auto weight = list[i].find("weight");
-      all.push_back({static_cast<chat_role>(known - chat_role_names.begin()), part("content"),
-                     weight == list[i].end() || *weight != 0});
+      const auto speaker = static_cast<chat_role>(known - chat_role_names.begin());
+      const bool may_be = may_be_learned && speaker == chat_role::assistant;
+      // What others say is context whatever it is marked as.
+      all.push_back({speaker, part("content"), is_target(list[i], name, may_be) || speaker != chat_role::assistant});
     }
     return all;
   }
   chat_example chat(std::vector<chat_message> all) const {
-    const auto is_target = [](const chat_message& m) { return m.role == chat_role::assistant && m.is_target; };
-    if (std::ranges::none_of(all, is_target)) fail("has no target: no message of the assistant");
+    const auto is_learned = [](const chat_message& m) { return m.role == chat_role::assistant && m.is_target; };
+    if (std::ranges::none_of(all, is_learned)) fail("has no target: no message of the assistant");
     return {std::move(all)};
   }
   /// What `key` has, after the prompt.
-  std::variant<completion_example, chat_example> continued(const json& object, const std::string& key) const {
+  std::variant<completion_example, chat_example> continued(const json& object, const std::string& key) {
     const json &prompt = value(object, "prompt"), &rest = value(object, key);
     if (prompt.is_array() != rest.is_array())
       fail("of \"prompt\" and \"" + key + "\" one is a text and the other a list of messages: make both the same");
     if (!prompt.is_array()) return completion_example{text(object, "prompt"), text(object, key)};
-    auto all = messages(object, "prompt");
+    auto all = messages(object, "prompt", false);
     for (chat_message& m : all) m.is_target = false;
-    for (chat_message& m : messages(object, key)) all.push_back(std::move(m));
+    for (chat_message& m : messages(object, key, true)) all.push_back(std::move(m));
     return chat(std::move(all));
   }
 
   std::string where_;
+  std::set<std::string> ignored_;
 };
 
 /// The lines or rows of a file.
@@ -234,6 +280,21 @@ GRADUS_IMPL std::vector<std::filesystem::path> texts_of_folder(const std::filesy
 }
 
 }  // namespace detail
+
+GRADUS_IMPL void ignored_keys::add(const text_example& example) {
+  if (example.ignored.empty()) return;
+  ++examples_;
+  for (const std::string& key : example.ignored)
+    if (names_.size() <= 8 && std::ranges::find(names_, key) == names_.end()) names_.push_back(key);
+}
+
+GRADUS_IMPL std::string ignored_keys::text() const {
+  if (examples_ == 0) return "";
+  std::string all = "ignored in " + std::to_string(examples_) + (examples_ == 1 ? " example: " : " examples: ");
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    all += (i > 0 ? ", " : "") + (i == 8 ? std::string("and others") : '"' + printable(names_[i].substr(0, 60)) + '"');
+  return all;
+}
 
 GRADUS_IMPL void read_text_examples(const std::filesystem::path& path,
                                     const std::function<void(text_example&&)>& sink) {

@@ -70,6 +70,7 @@ struct token_examples {
   std::size_t cut = 0;                  ///< kept, without their ends
   std::size_t skipped = 0;              ///< left out: too long
   std::size_t without_target = 0;       ///< left out: nothing to learn, or nothing after the cut
+  std::vector<std::string> notes;       ///< the keys that are ignored, a line for each file that has some
 
   /// Adds an example of at most `context` tokens, or what `longer` makes of it. Throws gradus::error, with where the
   /// example is from, as encode() does, and for preferences among others.

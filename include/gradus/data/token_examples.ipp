@@ -128,8 +128,14 @@ GRADUS_IMPL void token_examples::add(example_encoder& encoder, const text_exampl
 GRADUS_IMPL token_examples read_token_examples(std::span<const std::filesystem::path> paths, example_encoder& encoder,
                                                std::size_t context, long_examples longer) {
   token_examples all;
-  for (const auto& path : paths)
-    read_text_examples(path, [&](text_example&& example) { all.add(encoder, example, context, longer); });
+  for (const auto& path : paths) {
+    ignored_keys ignored;
+    read_text_examples(path, [&](text_example&& example) {
+      ignored.add(example);
+      all.add(encoder, example, context, longer);
+    });
+    if (const std::string keys = ignored.text(); !keys.empty()) all.notes.push_back(path.string() + ": " + keys);
+  }
   return all;
 }
 

@@ -14,11 +14,16 @@ namespace gradus {
 
 namespace detail {
 
-/// Builds a JSON value from the parser's events; stops at a duplicate key (nlohmann's parser keeps the last one).
+/// What becomes of a key that an object has twice.
+enum class repeated_keys { refused, last_counts };
+
+/// Builds a JSON value from the parser's events.
 class strict_json_builder {
  public:
   using json = nlohmann::json;
   static constexpr std::size_t deepest = 64;
+
+  explicit strict_json_builder(repeated_keys repeated = repeated_keys::refused) : repeated_(repeated) {}
 
   json result;
   std::string problem;
@@ -44,7 +49,7 @@ class strict_json_builder {
   bool end_array() { return close(); }
   bool key(json::string_t& name) {
     const auto [place, added] = open_.back()->get_ref<json::object_t&>().emplace(std::move(name), nullptr);
-    if (!added) {
+    if (!added && repeated_ == repeated_keys::refused) {
       twice = place->first;
       problem = "the key " + json(place->first).dump(-1, ' ', true) + " occurs twice in one object";
       return false;
@@ -80,15 +85,17 @@ class strict_json_builder {
     return true;
   }
 
+  repeated_keys repeated_;
   std::vector<json*> open_;  // an open value is the last element of its array, so no pointer moves
   json* value_ = nullptr;
 };
 
 }  // namespace detail
 
-/// Parses a JSON text. Throws gradus::error, prefixed by `name`, for other text, duplicate keys, or over 64 levels.
+/// Parses a JSON text. Of a key that an object has twice the last one counts, as in Python's json and tokenizers, the
+/// readers of Hugging Face's files. Throws gradus::error, prefixed by `name`, for other text, or over 64 levels.
 inline nlohmann::json parse_json(std::string_view text, const std::string& name) {
-  detail::strict_json_builder builder;
+  detail::strict_json_builder builder(detail::repeated_keys::last_counts);
   if (!builder.parse(text)) throw error(name + ": " + builder.problem);
   return std::move(builder.result);
 }

@@ -65,9 +65,10 @@ GRADUS_IMPL tensorboard_writer::tensorboard_writer(const std::filesystem::path& 
   detail::add_bytes(event, 3, "brain.Event:2");  // file_version
   write(event);
   if (first_step <= 0) return;
+  // Twice: one of TensorBoard's two readers drops nothing at the first START of a folder.
   event = begin_event(first_step);
   detail::add_bytes(event, 7, std::string_view("\x08\x01", 2));  // session_log: status = START
-  write(event);
+  for (int i = 0; i < 2; ++i) write(event);
 }
 
 GRADUS_IMPL void tensorboard_writer::scalars(long long step, std::initializer_list<event_scalar> all) {

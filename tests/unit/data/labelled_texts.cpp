@@ -50,6 +50,7 @@ TEST_CASE("columns may be anywhere, of two texts and with a header") {
   CHECK(pairs.texts == texts{"one", ""});
   CHECK(pairs.second_texts == texts{"two", "four"});
   CHECK(pairs.labels == labels{1, 0});
+  CHECK(pairs.columns == 4);  // the first is ignored
 }
 
 TEST_CASE("a table that cannot be read is refused in one line, with the line's number") {

@@ -6,6 +6,7 @@
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/json.hpp>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -104,13 +105,85 @@ TEST_CASE("a line that is no example is refused with its number") {
   line_refused(R"({"messages": [{"role": "user", "content": "x"}, {"role": "tool\n", "content": "x"}]})",
                "messages[1]: role \"tool\\x0a\" is none of system, user, assistant");
   line_refused(R"({"messages": [{"role": "assistant", "content": "x", "tool_calls": [1]}]})",
-               "messages[0] has \"tool_calls\"");
+               "messages[0] has \"tool_calls\", which are not read");
+  line_refused(R"({"messages": [{"role": "assistant", "content": "x", "function_call": {"name": "f"}}]})",
+               "messages[0] has \"function_call\", which is not read");
+  line_refused(R"({"messages": [{"role": "assistant", "content": "x", "train_detail": [{"train": false}]}]})",
+               "messages[0] has \"train_detail\", which is not read");
   line_refused(R"({"messages": [{"role": "user", "content": "x"}]})", "has no target: no message of the assistant");
   line_refused(R"({"messages": [{"role": "assistant", "content": "x", "weight": 0}]})",
                "has no target: no message of the assistant");
   line_refused(R"({"text": "t", "tools": [1]})", "has \"tools\", which are not read");
+  line_refused(R"({"text": "t", "image": "a.png"})", "has \"image\", which is not read");
   line_refused(R"({"prompt": "p", "completion": "c", "label": false})",
                "has a \"label\" of its completion, which is not read: keep the good ones only, without it");
+}
+
+TEST_CASE("a message is no target by OpenAI's weight of 0, and by Axolotl's train of false") {
+  const auto marked = [](const std::string& marks) {
+    return R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b", )" + marks +
+           "}]}";
+  };
+  for (const auto& [marks, learned] :
+       std::vector<std::pair<std::string, bool>>{{R"("train": false)", false},
+                                                 {R"("weight": 0)", false},
+                                                 {R"("weight": 0.0)", false},
+                                                 {R"("train": true)", true},
+                                                 {R"("weight": 1)", true},
+                                                 {R"("train": null)", true},
+                                                 {R"("train": true, "weight": 0)", false},
+                                                 {R"("train": false, "weight": 1)", false}}) {
+    CAPTURE(marks);
+    const auto chat = only<gr::chat_example>(marked(marks));
+    CHECK(chat.messages[0].is_target);
+    CHECK(chat.messages[1].is_target == learned);
+    CHECK(read("one.jsonl", marked(marks) + "\n").front().ignored.empty());
+  }
+  line_refused(marked(R"("train": 0)"), "messages[1]: \"train\" is neither true nor false");
+  for (const char* weight : {"0.5", "\"0\"", "false"})
+    line_refused(marked("\"weight\": " + std::string(weight)), "messages[1]: \"weight\" is neither 0 nor 1");
+  const std::string answer = R"({"role": "assistant", "content": "a"})";
+  line_refused(
+      R"({"messages": [{"role": "user", "content": "u", "train": true}, )" + answer + "]}",
+      "messages[0] has \"train\": true, and is not learned: only the assistant's messages after the prompt are");
+  line_refused(R"({"prompt": [{"role": "assistant", "content": "u", "weight": 1}], "completion": [)" + answer + "]}",
+               "prompt[0] has \"weight\": 1, and is not learned: only the assistant's messages after the prompt are");
+  CHECK_NOTHROW(
+      only<gr::chat_example>(R"({"messages": [{"role": "user", "content": "u", "train": false}, )" + answer + "]}"));
+}
+
+TEST_CASE("an example says which of its keys are ignored, whatever it is") {
+  using keys = std::vector<std::string>;
+  const auto ignored = [](const std::string& name, const std::string& text) {
+    return read(name, text + "\n").front().ignored;
+  };
+  CHECK(ignored("one.jsonl", R"({"text": "t"})").empty());
+  CHECK(ignored("one.jsonl", R"({"text": "t", "a": null, "b": "", "c": [], "d": {}, "tools": []})").empty());
+  CHECK(ignored("one.jsonl", R"({"text": "t", "system": "s", "id": 0, "label": false})") ==
+        keys{"id", "label", "system"});
+  CHECK(ignored("one.jsonl", R"({"prompt": "p", "system": "s", "completion": "c"})") == keys{"system"});
+  CHECK(ignored("one.jsonl", R"({"prompt": "p", "system": "s", "chosen": "c", "rejected": "r"})") == keys{"system"});
+  CHECK(ignored("one.jsonl", R"({"prompt": "p", "messages": [{"role": "user", "content": "u", "name": "n"},)"
+                             R"({"role": "assistant", "content": "a", "reasoning_content": "r", "name": "n"}]})") ==
+        keys{"messages.name", "messages.reasoning_content", "prompt"});
+  CHECK(ignored("one.jsonl", R"({"prompt": [{"role": "user", "content": "u", "name": "n"}],)"
+                             R"("chosen": [{"role": "assistant", "content": "a", "thinking": "t"}],)"
+                             R"("rejected": [{"role": "assistant", "content": "b", "x": 1}], "margin": 2})") ==
+        keys{"chosen.thinking", "margin", "prompt.name", "rejected.x"});
+  CHECK(ignored("t.csv", "id,completion,prompt,system\n,c,p,s") == keys{"system"});
+}
+
+TEST_CASE("ignored keys are counted and named") {
+  gr::ignored_keys all;
+  CHECK(all.text().empty());
+  all.add({gr::plain_example{"t"}, "w", {}});
+  CHECK(all.text().empty());
+  all.add({gr::plain_example{"t"}, "w", {"b\n"}});
+  CHECK(all.text() == R"(ignored in 1 example: "b\x0a")");
+  all.add({gr::plain_example{"t"}, "w", {"a", "b\n"}});
+  CHECK(all.text() == R"(ignored in 2 examples: "b\x0a", "a")");
+  for (int i = 0; i < 20; ++i) all.add({gr::plain_example{"t"}, "w", {std::to_string(i)}});
+  CHECK(all.text() == R"(ignored in 22 examples: "b\x0a", "a", "0", "1", "2", "3", "4", "5", and others)");
 }
 
 TEST_CASE("a file that was cut short is refused") {

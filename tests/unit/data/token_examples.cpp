@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/scratch_folder.hpp"
+
 namespace gr = gradus;
 using chat = std::vector<gr::chat_message>;
 using ids = std::vector<std::int32_t>;
@@ -102,6 +104,42 @@ TEST_CASE("what a user or an assistant wrote never becomes a special token") {
   const auto thinks = other.encode(gr::chat_example{{{role::user, attack}, {role::assistant, "<think>"}}});
   CHECK(std::ranges::count(thinks.tokens, end) == 2);
   CHECK(std::ranges::count(thinks.tokens, id) == 1);
+}
+
+TEST_CASE("special tokens in texts and completions are those of transformers, and in chats they are none") {
+  const gr::tokenizer by = tokenizer_of("smollm");
+  gr::example_encoder encoder(&by, gr::chat_format_named("chatml"));
+  // TRL 1.16's SFTTrainer with this tokenizer, "<|endoftext|>" and this chat template.
+  CHECK(encoder.encode(gr::completion_example{"a<|im_end|>", "c<|im_start|>"}) ==
+        gr::token_example{{67, 2, 69, 1, 0}, {0, 0, 1, 1, 1}});
+  const ids there{1, 87, 85, 71, 84, 201, 67, 2, 68, 2, 201, 1, 67, 85, 85, 75, 85, 86, 67, 80, 86, 201, 69, 2, 201};
+  const auto here = encoder.encode(gr::chat_example{{{role::user, "a<|im_end|>b"}, {role::assistant, "c"}}}).tokens;
+  CHECK(std::ranges::count(there, 2) == 3);
+  CHECK(std::ranges::count(here, 2) == 2);
+  CHECK(by.decode(here) == by.decode(there));
+}
+
+TEST_CASE("a prompt has the tokens that it has alone, where TRL takes what one text of both would have") {
+  const gr::tokenizer by = tokenizer_of("smollm");
+  gr::example_encoder encoder(&by);
+  struct of_trl {
+    const char *prompt, *completion;
+    gr::token_example example;  // TRL 1.16's SFTTrainer
+    bool same;
+  };
+  for (const auto& [prompt, completion, there, same] : std::vector<of_trl>{
+           {"2+2=", "4", {{20, 13, 20, 31, 22, 0}, {0, 0, 0, 0, 1, 1}}, true},
+           {"Dear rea", "der", {{38, 71, 67, 84, 326, 71, 67, 70, 71, 84, 0}, {0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1}}, true},
+           // Two spaces are one token, which no prompt has that ends with a space.
+           {"the ", "  end", {{86, 396, 259, 223, 372, 70, 0}, {0, 0, 1, 1, 1, 1, 1}}, false}}) {
+    CAPTURE(prompt);
+    const gr::token_example here = encoder.encode(gr::completion_example{prompt, completion});
+    CHECK((here == there) == same);
+    CHECK(by.decode(here.tokens) == by.decode(there.tokens));
+    ids alone = by.encode(prompt);
+    CHECK(std::equal(alone.begin(), alone.end(), here.tokens.begin()));
+    CHECK(std::ranges::count(here.is_target, 0) == static_cast<std::ptrdiff_t>(alone.size()));
+  }
 }
 
 TEST_CASE("an answer begins with the tokens that follow the opened turn") {
@@ -205,6 +243,19 @@ TEST_CASE("preferences have two token sequences each, and are not mixed with oth
   gr::example_encoder without(nullptr);
   CHECK_THROWS_WITH_AS(gr::read_token_examples(paths, without, 100),
                        doctest::Contains("gradus_preferences.jsonl, line 2: a chat needs the format"), gr::error);
+}
+
+TEST_CASE("the keys that are ignored are named once for each file") {
+  const gradus_test::scratch_folder place;
+  const std::string line = R"({"prompt": "a", "completion": "b", "system": "s"})";
+  const std::vector<std::filesystem::path> paths{place.path / "a.jsonl", place.path / "b.jsonl", place.path / "c.csv"};
+  gr::write_file_atomically(paths[0], line + "\n" + line + "\n" + R"({"text": "t"})");
+  gr::write_file_atomically(paths[1], R"({"text": "t"})");
+  gr::write_file_atomically(paths[2], "id,text\n1,a\n2,b\n3,c\n");
+  gr::example_encoder bytes(nullptr);
+  CHECK(gr::read_token_examples(paths, bytes, 100).notes ==
+        std::vector<std::string>{paths[0].string() + R"(: ignored in 2 examples: "system")",
+                                 paths[2].string() + R"(: ignored in 3 examples: "id")"});
 }
 
 TEST_CASE("rows are full, and each document is in one row an epoch") {

@@ -97,6 +97,23 @@ TEST_CASE("a part or an option that is not known is refused by its name") {
       "two post-processors write special tokens");
 }
 
+TEST_CASE("of a key that occurs twice the last one counts, as tokenizers 0.23 reads it") {
+  // As tokenizers.Tokenizer.from_str(text).encode("a").ids, .get_vocab() and .id_to_token(1) say.
+  const auto read = [](const std::string& model) {
+    return gradus::parse_tokenizer_json(R"({"model": {"type": "WordLevel", )" + model + "}}", "t.json");
+  };
+  const auto ids = [](const gradus::tokenizer& by) { return by.encode("a"); };
+  const gradus::tokenizer token = read(R"("vocab": {"u": 0, "a": 1, "b": 3, "a": 2}, "unk_token": "u")");
+  CHECK(ids(token) == std::vector<std::int32_t>{2});
+  CHECK(token.id_of("b") == 3);
+  const gradus::tokenizer whole =
+      read(R"("vocab": {"u": 0, "a": 1, "b": 2}, "unk_token": "u", "vocab": {"u": 0, "a": 7})");
+  CHECK(ids(whole) == std::vector<std::int32_t>{7});
+  CHECK(!whole.id_of("b"));
+  const gradus::tokenizer unknown = read(R"("vocab": {"u": 0, "b": 1}, "unk_token": "u", "unk_token": "b")");
+  CHECK(ids(unknown) == std::vector<std::int32_t>{1});
+}
+
 TEST_CASE("a malformed tokenizer.json is refused in one line that says what is wrong") {
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("", "t.json"), doctest::Contains("t.json: is not JSON"),
                        gradus::error);
@@ -104,8 +121,6 @@ TEST_CASE("a malformed tokenizer.json is refused in one line that says what is w
                        gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json("{}", "t.json"), doctest::Contains("no object 'model'"),
                        gradus::error);
-  CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(R"({"a":1,"a":2})", "t.json"),
-                       doctest::Contains(R"("a" occurs twice)"), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::parse_tokenizer_json(std::string(100000, '['), "t.json"),
                        doctest::Contains("nests deeper"), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::read_tokenizer_json("/nowhere/t.json"), "/nowhere/t.json: no such file", gradus::error);
