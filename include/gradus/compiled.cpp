@@ -73,5 +73,6 @@
 #include "run/run.ipp"
 #include "run/run_reporter.ipp"
 #include "run/shared_checkpoint.ipp"
+#include "tokenizer/text_settings_json.ipp"
 #include "tokenizer/tokenizer_json.ipp"
 #endif

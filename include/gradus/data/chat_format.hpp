@@ -12,6 +12,7 @@
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
+#include "../tokenizer/text_settings.hpp"
 
 namespace gradus {
 
@@ -87,9 +88,13 @@ chat_format chat_format_named(std::string_view name);
 chat_format recognised_chat_format(std::string_view template_text, std::string_view bos = {},
                                    std::string_view eos = {});
 
-/// The format of a tokenizer_config.json, by its `chat_template`: a text, or a list of which "default" is taken; or
-/// else by the file chat_template.jinja beside it. Nullopt if there is neither. Throws gradus::error as
-/// recognised_chat_format(), and for a file that is no such JSON.
+/// The format of the chat template called default that settings have, with the tokens that they name. Nullopt if there
+/// is none. Throws gradus::error as recognised_chat_format().
+std::optional<chat_format> chat_format_of(const text_settings& of);
+
+/// The format of chat_template.jinja beside a tokenizer_config.json, or else of its `chat_template`: a text, or a list
+/// of which "default" is taken. Nullopt if there is neither. Throws gradus::error as recognised_chat_format(), and for
+/// a file that is no such JSON.
 std::optional<chat_format> read_chat_format(const std::filesystem::path& tokenizer_config);
 
 }  // namespace gradus

@@ -1,11 +1,10 @@
 #pragma once
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "../core/printable.hpp"
 #include "../io/json.hpp"
-#include "../io/text_file.hpp"
+#include "../tokenizer/text_settings_json.hpp"
 #include "../tokenizer/unicode.hpp"
 #include "chat_format.hpp"
 
@@ -282,34 +281,21 @@ GRADUS_IMPL chat_format recognised_chat_format(std::string_view template_text, s
   throw error("chat_template: none of the chat formats; name one by --chat-format: " + chat_format_names());
 }
 
+GRADUS_IMPL std::optional<chat_format> chat_format_of(const text_settings& of) {
+  const auto written = of.chat_templates.find("default");
+  if (written == of.chat_templates.end()) return std::nullopt;
+  return recognised_chat_format(written->second, of.begin.value_or(""), of.end.value_or(""));
+}
+
 GRADUS_IMPL std::optional<chat_format> read_chat_format(const std::filesystem::path& tokenizer_config) {
   const std::string path = tokenizer_config.string();
-  const nlohmann::json values = parse_json(read_text(tokenizer_config), path);
-  if (!values.is_object()) throw error(path + ": is no JSON object");
-  // A token is its text, or an object with its "content".
-  const auto text = [](const nlohmann::json& from, const char* key, const char* within) {
-    const auto found = from.is_object() ? from.find(key) : from.end();
-    if (found == from.end()) return std::string();
-    if (found->is_string()) return found->get<std::string>();
-    return found->is_object() && found->contains(within) && (*found)[within].is_string()
-               ? (*found)[within].get<std::string>()
-               : std::string();
-  };
-  std::string written = text(values, "chat_template", "default");
-  if (const auto list = values.find("chat_template"); list != values.end() && list->is_array())
-    for (const nlohmann::json& one : *list)
-      if (text(one, "name", "") == "default") written = text(one, "template", "");
-  std::error_code ignored;
-  if (const auto beside = tokenizer_config.parent_path() / "chat_template.jinja";
-      written.empty() && std::filesystem::exists(beside, ignored))
-    written = read_text(beside);
-  if (written.empty()) {
-    if (values.contains("chat_template") && !values["chat_template"].is_null())
-      throw error(path + ": chat_template: is no text, and no list with a \"default\"");
-    return std::nullopt;
-  }
+  const text_settings said = read_text_settings(tokenizer_config.parent_path());
   try {
-    return recognised_chat_format(written, text(values, "bos_token", "content"), text(values, "eos_token", "content"));
+    auto found = chat_format_of(said);
+    if (const auto file = said.files.find("tokenizer_config.json"); !found && file != said.files.end())
+      if (!parse_json(file->second, path).value("chat_template", nlohmann::json()).is_null())
+        throw error("chat_template: is no text, and no list with a \"default\"");
+    return found;
   } catch (const error& problem) { throw error(path + ": " + problem.what()); }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The tokens of a language model as text: bytes, or the tokens of a tokenizer.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,8 +29,8 @@ class text_tokenizer {
  public:
   /// A tokenizer whose tokens are the bytes of a text.
   text_tokenizer() = default;
-  /// The tokens of `by`; its begin_token() and end_token(), if it has them, begin and end a text.
-  explicit text_tokenizer(tokenizer by) : by_(std::move(by)), end_(by_->end_token()) {}
+  /// The tokens of `by`; its begin_token(), if it has one, begins a text, and each of its end_tokens() ends one.
+  explicit text_tokenizer(tokenizer by) : by_(std::move(by)), ends_(by_->end_tokens()) {}
 
   bool bytes() const { return !by_; }
   std::size_t vocabulary() const { return by_ ? by_->vocabulary() : byte_tokenizer::vocabulary; }
@@ -42,7 +43,7 @@ class text_tokenizer {
       tokens.insert(tokens.begin(), *by_->begin_token());
       return tokens;
     }
-    if (text.empty() && end_) return {*end_};
+    if (text.empty() && by_ && by_->end_token()) return {*by_->end_token()};
     if (text.empty()) text = "\n";
     if (by_) return by_->encode(text);
     for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
@@ -53,11 +54,11 @@ class text_tokenizer {
     return by_ ? by_->bytes_of(token) : std::string(1, static_cast<char>(token));
   }
   /// Whether a text ends at this token.
-  bool ends_text(std::int32_t token) const { return end_ && token == *end_; }
+  bool ends_text(std::int32_t token) const { return std::ranges::find(ends_, token) != ends_.end(); }
 
  private:
   std::optional<tokenizer> by_;
-  std::optional<std::int32_t> end_;
+  std::vector<std::int32_t> ends_;
 };
 
 }  // namespace gradus

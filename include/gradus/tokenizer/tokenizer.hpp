@@ -20,6 +20,7 @@
 #include "normalizers.hpp"
 #include "post_processors.hpp"
 #include "pre_tokenizers.hpp"
+#include "text_settings.hpp"
 #include "token_models.hpp"
 #include "token_table.hpp"
 
@@ -62,8 +63,8 @@ struct model_input {
 
 /// Encodes texts and decodes tokens as Hugging Face's tokenizers do with the same parts.
 ///
-/// Immutable, so threads may share it. tokenizer_json.hpp reads one from a file; tokenizer_trainer.hpp learns one from
-/// text.
+/// Immutable but for set(), so threads may share it. tokenizer_json.hpp reads one from a file; tokenizer_trainer.hpp
+/// learns one from text.
 class tokenizer {
  public:
   using token = std::int32_t;
@@ -83,10 +84,18 @@ class tokenizer {
   /// the vocabulary.
   std::string bytes_of(token id) const;
 
+  /// What the files of its model's folder say of texts; nothing for a tokenizer that was not read from one.
+  const text_settings& settings() const { return settings_; }
+  /// Takes over what they say. Throws gradus::error if a text ends with a token that there is not.
+  void set(text_settings of);
+
   /// The token before each text, if any: Llama 3's `<|begin_of_text|>`, `[CLS]`. encode() does not add it.
   std::optional<token> begin_token() const;
-  /// The added token that ends a text, if any: `<|endoftext|>`, or the like.
-  std::optional<token> end_token() const;
+  /// The token that ends a text, if any: the one that settings() name; where they say nothing of it, the first that
+  /// there is of `<|endoftext|>`, `<|end_of_text|>`, `</s>`, `<eos>`, `<|im_end|>` and DeepSeek's.
+  std::optional<token> end_token() const { return end_; }
+  /// The tokens at each of which generated text ends: end_token(), and the others of settings().
+  std::vector<token> end_tokens() const;
 
   /// Whether it can keep bytes that are not UTF-8; else broken_utf8::keep is broken_utf8::replace.
   bool keeps_broken() const { return byte_level_ && parts_.normalizers.empty(); }
@@ -123,6 +132,8 @@ class tokenizer {
                         std::size_t max_length) const;
 
   tokenizer_parts parts_;
+  text_settings settings_;
+  std::optional<token> end_;
   post_processors::template_processing layout_;
   std::unordered_map<token, std::size_t> added_;  // their places in the list
   std::vector<std::string> shown_;  // their texts, normalized where they are looked for in normalized text

@@ -23,6 +23,7 @@ GRADUS_IMPL tokenizer::tokenizer(tokenizer_parts parts) : parts_(std::move(parts
   layout_ = post_processors::layout_of(parts_.post_processors);
   for (const auto& [text, ids] : layout_.special_tokens)
     for (const token id : ids) static_cast<void>(spelling(id));
+  set({});
 }
 
 /// Added tokens that the model does not know are numbered after its tokens, in their order.
@@ -86,17 +87,36 @@ GRADUS_IMPL std::string tokenizer::bytes_of(token id) const {
 }
 
 GRADUS_IMPL std::optional<tokenizer::token> tokenizer::begin_token() const {
+  if (settings_.adds_begin) return *settings_.adds_begin && settings_.begin ? id_of(*settings_.begin) : std::nullopt;
   const template_piece& first = layout_.single.front();
   if (first.kind != template_piece::special) return std::nullopt;
   const std::vector<token>& ids = layout_.special_tokens.at(first.token);
   return ids.empty() ? std::nullopt : std::optional(ids.front());
 }
 
-GRADUS_IMPL std::optional<tokenizer::token> tokenizer::end_token() const {
-  for (const char* text : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "<｜end▁of▁sentence｜>"})
-    for (const added_token& a : parts_.added_tokens)
-      if (a.text == text) return a.id;
-  return std::nullopt;
+GRADUS_IMPL void tokenizer::set(text_settings of) {
+  std::optional<token> end;
+  if (of.end) {
+    end = id_of(*of.end);
+    if (!end)
+      throw error("the eos_token " + token_table::shown(*of.end) + " of the files beside it is not one of its tokens");
+  } else if (of.says_end) {
+    for (const token id : of.end_ids)
+      if (!end && static_cast<std::size_t>(id) < ids_) end = id;
+  } else {
+    for (const char* text :
+         {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "<｜end▁of▁sentence｜>"})
+      for (const added_token& a : parts_.added_tokens)
+        if (!end && a.text == text) end = a.id;
+  }
+  end_ = end;
+  settings_ = std::move(of);
+}
+
+GRADUS_IMPL std::vector<tokenizer::token> tokenizer::end_tokens() const {
+  std::vector<token> all = settings_.end_ids;
+  if (end_ && std::ranges::find(all, *end_) == all.end()) all.insert(all.begin(), *end_);
+  return all;
 }
 
 GRADUS_IMPL void tokenizer::normalize(std::string& text) const {

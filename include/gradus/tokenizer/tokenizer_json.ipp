@@ -10,6 +10,7 @@
 #include "../io/atomic_file.hpp"
 #include "../io/json.hpp"
 #include "../io/text_file.hpp"
+#include "text_settings_json.hpp"
 #include "tokenizer_json.hpp"
 
 namespace gradus {
@@ -439,7 +440,12 @@ GRADUS_IMPL tokenizer parse_tokenizer_json(std::string_view text, const std::str
 }
 
 GRADUS_IMPL tokenizer read_tokenizer_json(const std::filesystem::path& path) {
-  return parse_tokenizer_json(read_text(path), path.string());
+  tokenizer read = parse_tokenizer_json(read_text(path), path.string());
+  text_settings said = read_text_settings(path.parent_path());
+  try {
+    read.set(std::move(said));
+  } catch (const error& e) { throw error(path.string() + ": " + e.what()); }
+  return read;
 }
 
 GRADUS_IMPL std::string tokenizer_json(const tokenizer& of) {
