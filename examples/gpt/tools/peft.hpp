@@ -91,23 +91,32 @@ std::string peft_name(const Net& net, std::string_view name) {
          (name.ends_with(".a") ? ".lora_A.weight" : ".lora_B.weight");
 }
 
+/// Refuses the settings of an adapter_config.json (peft 0.21) with which a model would not be the base and its adapters
+/// alone. How the adapters began changes nothing where it leaves the base as it is: gaussian, orthogonal, eva, mica.
+inline void check_peft_settings(const huggingface_config& config) {
+  config.check_text("peft_type", "LORA");
+  config.check_fixed("bias", "none");
+  const nlohmann::json start = config.value("init_lora_weights");
+  if (start.is_string() && start != "gaussian" && start != "orthogonal" && start != "eva" && start != "mica")
+    config.fail("init_lora_weights",
+                ", whose model is another than the one it was made of; PEFT saves a plain adapter "
+                "of it by path_initial_model_for_weight_conversion");
+  // Which layers have adapters is seen by the tensors.
+  static constexpr std::string_view harmless =
+      " task_type auto_mapping peft_version base_model_name_or_path revision inference_mode target_modules "
+      "exclude_modules ensure_weight_tying fan_in_fan_out layers_to_transform layers_pattern megatron_config "
+      "megatron_core loftq_config eva_config qalora_group_size runtime_config r lora_alpha lora_dropout use_rslora "
+      "peft_type bias init_lora_weights ";
+  for (const auto& [key, value] : config.all().items())
+    if (!is_harmless(key, harmless) && value != false && !value.empty())  // null is empty
+      config.fail(key.c_str(), ", which this program does not know");
+}
+
 template <class Net>
 void load_peft(Net& net, gr::context<typename Net::device>& ctx, const std::filesystem::path& folder,
                gr::index_t rank) {
   const huggingface_config config(folder / "adapter_config.json");
-  config.check_text("peft_type", "LORA");
-  config.check_fixed("bias", "none");
-  if (const auto start = config.value("init_lora_weights"); start.is_string() && start != "gaussian")
-    config.fail("init_lora_weights",
-                ", whose model is another than the one it was made of; PEFT saves a plain adapter "
-                "of it by path_initial_model_for_weight_conversion");
-  static constexpr std::string_view harmless =
-      " task_type auto_mapping peft_version base_model_name_or_path revision inference_mode target_modules "
-      "fan_in_fan_out layers_to_transform layers_pattern megatron_config megatron_core loftq_config qalora_group_size "
-      "runtime_config r lora_alpha lora_dropout use_rslora peft_type bias init_lora_weights ";
-  for (const auto& [key, value] : config.all().items())
-    if (!is_harmless(key, harmless) && value != false && !value.empty())  // null is empty
-      config.fail(key.c_str(), ", which this program does not know");
+  check_peft_settings(config);
   if (config.number("r") != static_cast<double>(rank)) config.fail_compiled("r", std::to_string(rank));
   adapters_found found;
   found.settings = {.alpha = config.number("lora_alpha", 8),
