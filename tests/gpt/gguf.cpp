@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gradus/io/text_file.hpp>
@@ -107,6 +110,14 @@ TEST_CASE("a GGUF file that is written has the tensors and metadata of the one t
   }
 }
 
+TEST_CASE("a GGUF file says its name, unless llama.cpp would take it for a Phi-3 and strip blanks") {
+  const scratch_folder place;
+  for (const auto& [file, named] : {std::pair("mine.gguf", true), {"My-Phi-3.gguf", false}, {"phi3.gguf", false}}) {
+    gpt::write_gguf(tied, place.path / file, "bf16");
+    CHECK(gr::gguf_file(place.path / file).has_key("general.name") == named);
+  }
+}
+
 TEST_CASE("models come back from GGUF files as they were, and from files of 16 bits and fewer nearly") {
   const scratch_folder place;
   const gpt2_model model(gpt2);
@@ -173,22 +184,33 @@ TEST_CASE("byte-level tokenizers come back from GGUF files as they were") {
 
 TEST_CASE("the merges of a SentencePiece tokenizer are scores in a GGUF file") {
   const scratch_folder place;
-  const std::string text = R"({"model": {"type": "BPE", "byte_fallback": true, "unk_token": "<unk>",
-      "vocab": {"<unk>": 0, "<0x0A>": 1, "▁": 2, "a": 3, "b": 4, "▁a": 5, "ab": 6, "▁ab": 7},
+  std::string bytes;
+  for (std::size_t b = 0, id = 8; b < 256; ++b) {
+    const char* digits = "0123456789ABCDEF";
+    if (b != 10) bytes += std::string(", \"<0x") + digits[b / 16] + digits[b % 16] + ">\": " + std::to_string(id++);
+  }
+  const std::string text = R"({"added_tokens": [{"id": 0, "content": "<unk>", "single_word": false, "lstrip": false,
+      "rstrip": false, "normalized": false, "special": true}],
+      "model": {"type": "BPE", "byte_fallback": true, "unk_token": "<unk>",
+      "vocab": {"<unk>": 0, "<0x0A>": 1, "▁": 2, "a": 3, "b": 4, "▁a": 5, "ab": 6, "▁ab": 7)" +
+                           bytes + R"(},
       "merges": ["a b", "▁ a", "▁ ab", "▁a b"]}, "pre_tokenizer": null, "post_processor": null,
       "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
       {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}})";
   const auto write = [&](const std::string& tokenizer) {
     std::ofstream(place.path / "tokenizer.json") << tokenizer;
     gr::gguf_writer writer;
-    gpt::set_gguf_tokenizer(writer, place.path, nlohmann::json::object(), 9);
+    gpt::set_gguf_tokenizer(writer, place.path, nlohmann::json::object(), 264);
     writer.write(place.path / "x.gguf");
   };
   write(text);
   const gr::gguf_file found(place.path / "x.gguf");
   CHECK(found.value<std::string>("tokenizer.ggml.model") == "llama");
   CHECK(found.value<bool>("tokenizer.ggml.add_space_prefix"));
-  CHECK(found.list<std::int32_t>("tokenizer.ggml.token_type") == std::vector<std::int32_t>{2, 6, 1, 1, 1, 1, 1, 1, 5});
+  std::vector<std::int32_t> types{2, 6, 1, 1, 1, 1, 1, 1};
+  types.resize(263, 6);
+  types.push_back(5);
+  CHECK(found.list<std::int32_t>("tokenizer.ggml.token_type") == types);
   const auto& scores = found.list<float>("tokenizer.ggml.scores");
   CHECK(scores[6] > scores[5]);
   CHECK(scores[5] > scores[7]);
@@ -272,4 +294,67 @@ TEST_CASE("a GGUF file of an unknown architecture or setting is refused in one l
         "has a value of another type than is needed for 'llama.block_count'");
   CHECK(refusal("x", 1u, "blk.0.attn_sinks.weight") ==
         "'blk.0.attn_sinks.weight' is not a tensor of the architecture llama");
+}
+
+TEST_CASE("a GGUF file whose numbers or shapes no model has is refused in one line, before memory is taken for them") {
+  const scratch_folder place;
+  const fs::path path = place.path / "x.gguf";
+  using value = gr::gguf_value;
+  // Gemma 2 with windows, whose blocks are listed; of a block it has what `more` adds.
+  const auto refusal = [&](std::map<std::string, value> keys,
+                           const std::map<std::string, std::vector<std::size_t>>& more, const char* of = "gemma2") {
+    gr::gguf_writer writer;
+    writer.set("general.architecture", of);
+    for (const auto& [key, other] : {std::pair<const char*, value>("block_count", 0u),
+                                     {"attention.head_count", 1u},
+                                     {"embedding_length", 2u},
+                                     {"feed_forward_length", 8u},
+                                     {"context_length", 8u},
+                                     {"attention.layer_norm_rms_epsilon", 1e-5f},
+                                     {"attention.layer_norm_epsilon", 1e-5f},
+                                     {"attention.key_length", 2u},
+                                     {"attention.sliding_window", 4u}})
+      if (const std::string name = key; (std::string(of) == "gpt2") == (name == "attention.layer_norm_epsilon") ||
+                                        name.find('.') == name.npos || name == "attention.head_count")
+        if (std::string(of) != "llama" || name != "attention.sliding_window") keys.try_emplace(name, other);
+    for (const auto& [key, v] : keys) writer.set(of + ("." + key), v);
+    std::map<std::string, std::vector<std::size_t>> tensors{{"token_embd.weight", {4, 2}}};
+    for (const auto& [name, shape] : more) tensors[name] = shape;
+    for (const auto& item : tensors)
+      writer.add(item.first, "F32", item.second, [shape = item.second] {
+        std::size_t count = 1;
+        for (const std::size_t n : shape) count *= n;
+        return std::vector<float>(count, 3.0f);
+      });
+    writer.write(path);
+    fs::create_directories(place.path / "folder");
+    const std::string said = message_of([&] { gpt::write_folder_of_gguf(path, place.path / "folder", 1000); });
+    return said.starts_with(path.string()) ? said.substr(path.string().size() + 2) : said;
+  };
+  CHECK(refusal({}, {}) == "nothing was thrown");
+  CHECK(refusal({{"block_count", 4294967295u}}, {}) ==
+        "'gemma2.block_count' is 4294967295, and there are tensors of 0 blocks");
+  CHECK(refusal({{"block_count", 2u}}, {{"blk.0.attn_norm.weight", {2}}}) ==
+        "'gemma2.block_count' is 2, and there are tensors of 1 blocks");
+  for (const char* of : {"gpt2", "gemma2", "llama"})
+    CHECK(refusal({}, {{"token_embd.weight", {}}}, of) ==
+          "'token_embd.weight' has 0 dimensions where 1 or 2 are needed");
+  CHECK(refusal({{"block_count", 1u}}, {{"blk.0.attn_q.weight", {}}}, "llama") ==
+        "'blk.0.attn_q.weight' has 0 dimensions where 1 or 2 are needed");
+  CHECK(refusal({{"block_count", 1u}}, {{"blk.0.attn_q.weight", {1, 2, 2}}}, "llama") ==
+        "'blk.0.attn_q.weight' has 3 dimensions where 1 or 2 are needed");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const value& wrong : {value(nan), value(-1), value(1e300), value(0.5), value(~std::uint64_t{0})})
+    for (const char* key : {"block_count", "attention.head_count", "attention.head_count_kv", "embedding_length"}) {
+      std::map<std::string, value> keys{{key, wrong}};
+      keys.try_emplace("block_count", 1u);
+      CHECK(refusal(keys, {{"blk.0.attn_k.weight", {2, 2}}}, "llama") ==
+            std::string("'llama.") + key + "' is not a whole number below 2^32");
+    }
+  CHECK(refusal({{"attention.head_count", 0u}}, {}) == "'gemma2.attention.head_count' is 0");
+  for (const value& wrong : {value(nan), value(1e300), value(std::numeric_limits<float>::infinity())})
+    CHECK(refusal({{"rope.freq_base", wrong}}, {}) == "'gemma2.rope.freq_base' is not a finite number");
+  for (const float base : {-1.0f, 0.0f, 1e-30f})
+    CHECK(refusal({{"rope.freq_base", base}}, {{"rope_freqs.weight", {1}}}, "llama") ==
+          "'rope_freqs.weight' is not what Llama 3's scaling of rotary positions gives");
 }

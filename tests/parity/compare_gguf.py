@@ -3,7 +3,10 @@
 them: the package gguf reads the tensors and metadata, llama-cpp-python the tokens and greedy continuations, and
 transformers the folder that a file was turned into.
 
-    python3 tests/parity/compare_gguf.py PATH/TO/gpt_convert [family]...
+    python3 tests/parity/compare_gguf.py PATH/TO/gpt_convert [family | tokenizers]...
+
+"tokenizers": tokenizers with one setting changed, and GGUF files that leave something unsaid, with special tokens
+parsed: each has llama.cpp's tokens, or is refused.
 
 It needs torch, transformers, tokenizers, sentencepiece, gguf, and llama-cpp-python. One line a family and type.
 """
@@ -153,12 +156,152 @@ def llama_greedy(model, prompt, count):
     return tokens[len(prompt):], first
 
 
+def replaced(**changes):
+    return lambda part: part.update(changes)
+
+
+def added(content, **changes):
+    """Adds a token to a tokenizer.json, with these attributes."""
+    def edit(whole):
+        vocab = whole["model"]["vocab"]
+        vocab[content] = len(vocab)
+        whole["added_tokens"].append(dict(id=vocab[content], content=content, single_word=False, lstrip=False,
+                                          rstrip=False, normalized=False, special=True) | changes)
+    return edit
+
+
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+
+
+def metaspace(scheme, split=False):
+    return replaced(normalizer=None, pre_tokenizer={"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme,
+                                                    "split": split})
+
+
+PIECES = {
+    "as it is": lambda t: None,
+    "replace": replaced(normalizer=REPLACE),
+    "metaspace first": metaspace("first"), "metaspace always": metaspace("always"),
+    "metaspace never": metaspace("never"),
+    "metaspace never, split": metaspace("never", True),
+    "lstrip": added("<x>", lstrip=True), "rstrip": added("<x>", rstrip=True),
+    "single_word": added("<x>", single_word=True), "normalized": added("<x>", normalized=True),
+    "normalized, replace": lambda t: (added("<x>", normalized=True)(t), t.update(normalizer=REPLACE)),
+    "not special": added("<x>", special=False), "with a blank": added("<x y>"), "of blanks": added("▁▁▁"),
+    "spelled": lambda t: t["model"]["vocab"].update({"<|im_end|>": len(t["model"]["vocab"])}),
+    "two before": lambda t: t.update(post_processor={"type": "TemplateProcessing", "single": [
+        {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {
+            t: {"id": t, "ids": [i], "tokens": [t]} for i, t in ((1, "<s>"), (2, "</s>"))}}),
+    "without a post-processor": replaced(post_processor=None),
+}
+BYTES = {
+    "as it is": lambda t: None, "lstrip": PIECES["lstrip"], "rstrip": PIECES["rstrip"],
+    "single_word": PIECES["single_word"], "normalized": PIECES["normalized"], "not special": PIECES["not special"],
+    "with a blank": PIECES["with a blank"], "spelled": PIECES["spelled"],
+    "roberta": lambda t: t.update(post_processor={"type": "RobertaProcessing", "sep": ["<|end|>", 0],
+                                                  "cls": ["<|end|>", 0], "trim_offsets": True,
+                                                  "add_prefix_space": False}),
+}
+SPECIAL_TEXTS = TEXTS + ["<s>Hello", "a </s> b", "a</s>b", " <s> <s>x", "Hello <x> world<x>", "x<x y>z  <x>",
+                         "<unk> <|im_end|>a", "   three   four", "<|end|> b", "", " "]
+
+
+def tokens_of(file, text):
+    import llama_cpp
+    llama = tokens_of.open.get(file) or llama_cpp.Llama(str(file), vocab_only=True, verbose=False)
+    tokens_of.open = {file: llama}
+    return llama.tokenize(text.encode(), add_bos=True, special=True)
+
+
+tokens_of.open = {}
+
+
+def compare_tokenizers(convert, work):
+    """Tokenizers with a change, to GGUF: equal there, or refused."""
+    for kind, base, cases in (("pieces", sentence_piece, PIECES), ("bytes", byte_level, BYTES)):
+        for i, (name, edit) in enumerate(cases.items()):
+            folder = work / f"{kind}{i}"
+            folder.mkdir()
+            base(folder)
+            whole = json.loads((folder / "tokenizer.json").read_text())
+            edit(whole)
+            (folder / "tokenizer.json").write_text(json.dumps(whole))
+            transformers.AutoModelForCausalLM.from_config(
+                transformers.LlamaConfig(**SIZES | dict(num_hidden_layers=1))).save_pretrained(folder)
+            file = folder / "model.gguf"
+            done = subprocess.run([convert, folder, "--out", file], capture_output=True, text=True)
+            if done.returncode:
+                print(f"{kind}, {name}: refused: {(done.stderr or done.stdout).split('json: ')[-1].strip()}", flush=True)
+                continue
+            tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+            other = [t for t in SPECIAL_TEXTS if tokens_of(file, t) != tokenizer(t)["input_ids"]]
+            print(f"{kind}, {name}: {len(SPECIAL_TEXTS) - len(other)} of {len(SPECIAL_TEXTS)} texts have llama.cpp's "
+                  f"tokens", flush=True)
+            assert not other, [(t, tokens_of(file, t), tokenizer(t)["input_ids"]) for t in other]
+
+
+def compare_unsaid(convert, work):
+    """GGUF files that leave something unsaid, to a folder: its tokens are those of llama.cpp."""
+    for pre in ("gpt-2", "smollm", "llama-bpe", "llama3", "llama-v3", "dbrx", "qwen2", "phi-2", "smaug-bpe",
+                "deepseek-r1-qwen", None):
+        for spelled in ([], ["<|im_end|>", "<|eot_id|>", "</s>", "<|fim_prefix|>", "[PAD]", "<|channel|>", "<x>"]):
+            folder = work / f"{pre}_{len(spelled)}"
+            folder.mkdir()
+            (byte_level if pre else sentence_piece)(folder)
+            whole = json.loads((folder / "tokenizer.json").read_text())
+            vocab = whole["model"]["vocab"]
+            types = {t["content"]: 3 for t in whole["added_tokens"]} | {"<unk>": 2}
+            if not pre:
+                types |= {f"<0x{b:02X}>": 6 for b in range(256)}
+            spelled = [t for t in spelled if t not in vocab]
+            tokens = sorted(vocab, key=vocab.get) + spelled
+            file = folder / "unsaid.gguf"
+            writer = gguf.GGUFWriter(file, "llama")
+            for key, value in dict(block_count=1, context_length=64, embedding_length=8, feed_forward_length=8,
+                                   head_count=1, layer_norm_rms_eps=1e-5).items():
+                getattr(writer, f"add_{key}")(value)
+            writer.add_tokenizer_model("gpt2" if pre else "llama")
+            writer.add_token_list(tokens)
+            writer.add_token_types([types.get(t, 1) for t in tokens])
+            if pre:
+                writer.add_tokenizer_pre(pre)
+                writer.add_token_merges([" ".join(m) for m in whole["model"]["merges"]])
+                writer.add_bos_token_id(0)
+            else:
+                ranks = {}
+                for i, m in enumerate(whole["model"]["merges"]):
+                    ranks.setdefault("".join(m), -float(i))
+                writer.add_token_scores([ranks.get(t, -1e6) if types.get(t, 1) == 1 else 0.0 for t in tokens])
+            for name, shape in {"token_embd": (len(tokens), 8), "output_norm": (8,), "blk.0.attn_norm": (8,),
+                                "blk.0.ffn_norm": (8,), "blk.0.attn_q": (8, 8), "blk.0.attn_k": (8, 8),
+                                "blk.0.attn_v": (8, 8), "blk.0.attn_output": (8, 8), "blk.0.ffn_gate": (8, 8),
+                                "blk.0.ffn_up": (8, 8), "blk.0.ffn_down": (8, 8)}.items():
+                writer.add_tensor(name + ".weight", np.zeros(shape, np.float32))
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
+            subprocess.run([convert, file, "--out", folder / "back"], check=True, stdout=subprocess.PIPE)
+            tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "back" / "tokenizer.json"))
+            texts = SPECIAL_TEXTS + [f"a{t}b {t}" for t in spelled]
+            other = [t for t in texts if tokens_of(file, t) != tokenizer(t)["input_ids"]]
+            print(f"{pre or 'pieces'} unsaid, {len(spelled)} spelled: {len(texts) - len(other)} of {len(texts)} texts "
+                  f"have llama.cpp's tokens", flush=True)
+            assert not other, [(t, tokens_of(file, t), tokenizer(t)["input_ids"]) for t in other]
+
+
 def main():
     import llama_cpp
     torch.set_num_threads(1)
-    convert, names = sys.argv[1], sys.argv[2:] or list(FAMILIES)
+    transformers.utils.logging.disable_progress_bar()
+    convert, names = sys.argv[1], sys.argv[2:] or [*FAMILIES, "tokenizers"]
     with tempfile.TemporaryDirectory() as work:
         for name in names:
+            if name == "tokenizers":
+                compare_tokenizers(convert, Path(work))
+                compare_unsaid(convert, Path(work))
+                continue
             folder = Path(work) / name
             model = make(name, folder)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -5,8 +5,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <numbers>
 #include <optional>
+#include <set>
 
 #include <gradus/core/parse_number.hpp>
 #include <gradus/io/atomic_file.hpp>
@@ -428,8 +431,8 @@ const gguf_architecture& architecture_of(const gr::gguf_file& file) {
 
 head_counts heads_of(const gr::gguf_file& file, const gguf_architecture& of) {
   const std::string key = std::string(of.name) + ".attention.head_count";
-  const double queries = file.number(key);
-  return {static_cast<std::size_t>(queries), static_cast<std::size_t>(file.number(key + "_kv", queries))};
+  const std::size_t queries = file.count(key);
+  return {queries, file.count(key + "_kv", queries)};
 }
 
 bool is_vector(const shape_type& shape) {
@@ -441,9 +444,21 @@ bool is_vector(const shape_type& shape) {
 // ---- From GGUF
 
 gguf_tensors::gguf_tensors(const fs::path& path) : file_(path), architecture_(&architecture_of(file_)) {
-  for (const auto& [name, e] : file_.entries())
-    if (name != rope_factors_name && their_name(*architecture_, name).row == nullptr)
-      throw gr::error(path.string() + ": '" + name + "' is not a tensor of the architecture " + architecture_->name);
+  const auto fail = [&](const std::string& what) { throw gr::error(path.string() + ": " + what); };
+  std::set<std::string, std::less<>> blocks;
+  for (const auto& [name, e] : file_.entries()) {
+    file_.check_readable(name);
+    if (e.shape.empty() || e.shape.size() > 2)
+      fail("'" + name + "' has " + std::to_string(e.shape.size()) + " dimensions where 1 or 2 are needed");
+    if (name == rope_factors_name) continue;
+    if (their_name(*architecture_, name).row == nullptr)
+      fail("'" + name + "' is not a tensor of the architecture " + architecture_->name);
+    if (name.starts_with("blk.")) blocks.insert(name.substr(0, name.find('.', 4)));
+  }
+  const std::string key = std::string(architecture_->name) + ".block_count";
+  if (const std::size_t count = file_.count(key); count != blocks.size())
+    fail("'" + key + "' is " + std::to_string(count) + ", and there are tensors of " + std::to_string(blocks.size()) +
+         " blocks");
 }
 std::vector<std::string> gguf_tensors::names() const {
   std::vector<std::string> all;
@@ -479,6 +494,7 @@ json llama3_scaling(const gguf_tensors& from, std::size_t head, double base) {
   for (std::size_t i = 0; i < found.size(); ++i)
     if (const double f = found[i]; f > 1 && f < factor)
       contexts.push_back(std::round(wave_length(i, head, base) * (1 + 3 * (1 / f - 1 / factor) / (1 - 1 / factor))));
+  std::erase_if(contexts, [](double context) { return !(context >= 1 && context < 4294967296.0); });
   for (const double context : contexts) {
     const json scaling{{"rope_type", "llama3"},
                        {"factor", factor},
@@ -503,20 +519,23 @@ ordered_json gguf_config(const gguf_tensors& from) {
   std::vector<std::string> known;
   const auto number = [&](const std::string& key, std::optional<double> otherwise = {}) {
     known.push_back(prefix + key);
-    return file.number(prefix + key, otherwise);
+    const double found = file.number(prefix + key, otherwise);
+    if (!(std::abs(found) <= std::numeric_limits<float>::max())) fail("'" + prefix + key + "' is not a finite number");
+    return found;
   };
-  const auto size = [&](const std::string& key, std::optional<double> otherwise = {}) {
-    const double found = number(key, otherwise);
-    if (!(found >= 0 && found <= 4294967295.0 && found == std::floor(found)))
-      fail("'" + prefix + key + "' is not a whole number");
-    return static_cast<std::size_t>(found);
+  const auto size = [&](const std::string& key, std::optional<std::size_t> otherwise = {}) {
+    known.push_back(prefix + key);
+    return file.count(prefix + key, otherwise);
   };
   const std::size_t width = size("embedding_length"), heads = size("attention.head_count");
   if (heads == 0) fail("'" + prefix + "attention.head_count' is 0");
-  const auto default_of = [&](std::string_view key) -> std::optional<double> {
+  const auto default_size = [&](std::string_view key) -> std::optional<std::size_t> {
     if (key == "attention.head_count_kv") return heads;
     if (key == "attention.key_length") return width / heads;
     if (key == "vocab_size") return file.entry("token_embd.weight").shape.front();
+    return {};
+  };
+  const auto default_real = [&](std::string_view key) -> std::optional<double> {
     if (key == "attn_logit_softcapping") return 50;
     if (key == "final_logit_softcapping") return 30;
     return {};
@@ -525,8 +544,8 @@ ordered_json gguf_config(const gguf_tensors& from) {
   for (const config_row& row : of.config) {
     if (row.only != nullptr) config[row.key] = json::parse(row.only).front();
     if (row.gguf == nullptr) continue;
-    if (row.real) config[row.key] = shortest(static_cast<float>(number(row.gguf, default_of(row.gguf))));
-    else config[row.key] = size(row.gguf, default_of(row.gguf));
+    if (row.real) config[row.key] = shortest(static_cast<float>(number(row.gguf, default_real(row.gguf))));
+    else config[row.key] = size(row.gguf, default_size(row.gguf));
   }
   config["tie_word_embeddings"] = !file.has("output.weight");
   const auto has_row = [&](const char* key) {
@@ -563,7 +582,7 @@ ordered_json gguf_config(const gguf_tensors& from) {
   for (const auto& [theirs, ours] :
        {std::pair("bos_token_id", "bos"), {"eos_token_id", "eos"}, {"pad_token_id", "padding"}})
     if (const std::string key = std::string("tokenizer.ggml.") + ours + "_token_id"; file.has_key(key))
-      config[theirs] = static_cast<std::size_t>(file.number(key));
+      config[theirs] = file.count(key);
   const std::string stored = file.entry("token_embd.weight").dtype;
   config["torch_dtype"] = stored == "F16" ? "float16" : stored == "BF16" ? "bfloat16" : "float32";
   return config;
@@ -597,6 +616,15 @@ void write_folder_of_gguf(const fs::path& path, const fs::path& folder, std::siz
 
 // ---- To GGUF
 
+namespace {
+
+bool is_called_phi3(std::string name) {
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name.find("phi3") != name.npos || name.find("phi-3") != name.npos;
+}
+
+}  // namespace
+
 void write_gguf(const fs::path& folder, const fs::path& to, const std::string& type) {
   const folder_config config(folder / "config.json");
   const gguf_architecture& of = *config.of;
@@ -606,7 +634,8 @@ void write_gguf(const fs::path& folder, const fs::path& to, const std::string& t
   const std::uint32_t file_type = type == "f32" ? 0 : type == "f16" ? 1 : type == "q8_0" ? 7 : 32;
   file.set("general.architecture", of.name);
   file.set("general.type", "model");
-  file.set("general.name", to.stem().string().c_str());
+  // llama.cpp strips blanks after special tokens of a model that is called Phi-3.
+  if (const std::string name = to.stem().string(); !is_called_phi3(name)) file.set("general.name", name.c_str());
   file.set("general.file_type", file_type);
   if (type == "q8_0") file.set("general.quantization_version", std::uint32_t{2});
   set_config(file, config);

@@ -27,7 +27,8 @@ struct gguf_architecture;  // a row of the table
 /// The tensors of a GGUF file under the names, and in the shapes and order of rows, that Hugging Face's files have.
 class gguf_tensors {
  public:
-  /// Throws gradus::error for a file of an unknown architecture, and for a tensor that its models do not have.
+  /// Throws gradus::error for a file of an unknown architecture, a tensor that its models do not have or that is not
+  /// read, and another number of blocks than there are tensors of.
   explicit gguf_tensors(const std::filesystem::path& path);
 
   const gr::gguf_file& file() const { return file_; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/unicode.hpp>
 
 #include "../model_folder.hpp"
 #include "gguf.hpp"
@@ -30,6 +32,7 @@ struct pre_tokenizer {
   const char* normalizer;
   const char* parts;  // of the Sequence
   bool ignore_merges = false;
+  bool adds_begin = false;  // unless add_bos_token says otherwise
 };
 constexpr const char* gpt2_parts = R"([{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}])";
 constexpr const char* smollm_parts = R"([{"type": "Digits", "individual_digits": true},
@@ -44,16 +47,17 @@ constexpr const char* qwen2_parts = R"x([{"type": "Split", "pattern": {"Regex":
     "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}])x";
 constexpr std::array pre_tokenizers{pre_tokenizer{"gpt-2", "null", gpt2_parts},
                                     pre_tokenizer{"smollm", "null", smollm_parts},
-                                    pre_tokenizer{"llama-bpe", "null", llama3_parts, true},
+                                    pre_tokenizer{"llama-bpe", "null", llama3_parts, true, true},
                                     pre_tokenizer{"dbrx", "null", llama3_parts},
                                     pre_tokenizer{"qwen2", R"({"type": "NFC"})", qwen2_parts},
                                     pre_tokenizer{"phi-2", "null", gpt2_parts},
-                                    pre_tokenizer{"llama3", "null", llama3_parts, true},
-                                    pre_tokenizer{"llama-v3", "null", llama3_parts, true},
+                                    pre_tokenizer{"llama3", "null", llama3_parts, true, true},
+                                    pre_tokenizer{"llama-v3", "null", llama3_parts, true, true},
                                     pre_tokenizer{"smaug-bpe", "null", llama3_parts},
                                     pre_tokenizer{"deepseek-r1-qwen", R"({"type": "NFC"})", qwen2_parts}};
 
-// How a SentencePiece BPE turns blanks into "▁", and whether one is put before a text.
+// How a SentencePiece BPE turns blanks into "▁", and whether one is put before a text and behind each special token:
+// Metaspace's "first" puts it before a text alone, its "always" not before a blank.
 struct blanks {
   const char *normalizer, *pre_tokenizer;
   bool prefix;
@@ -66,17 +70,75 @@ constexpr std::array blank_rules{
     blanks{R"({"type": "Replace", "pattern": {"String": " "}, "content": "▁"})",
            R"({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false})",
            false},
-    blanks{"null", R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})", true},
     blanks{"null", R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": false})", false}};
+
+// Tokens that llama.cpp (0.3.36 of its Python package) takes for special ones by their spelling, whatever their type:
+// the ends of texts and turns, what it always shows, and, where no key names a token of the kind, those for code.
+struct spelled_tokens {
+  const char* key;  // behind "tokenizer.ggml.", without "_token_id"; null: always
+  std::vector<std::string_view> spellings;
+};
+const std::vector<spelled_tokens>& special_spellings() {
+  static const std::vector<spelled_tokens> all{
+      {nullptr,
+       {"<|eot_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|return|>",
+        "<|call|>",
+        "<|flush|>",
+        "<|calls|>",
+        "<end_of_turn>",
+        "<|endoftext|>",
+        "</s>",
+        "<|eom_id|>",
+        "<EOT>",
+        "_<EOT>",
+        "[EOT]",
+        "[EOS]",
+        "<|end_of_text|>",
+        "<end_of_utterance>",
+        "<eos>",
+        "<turn|>",
+        "<|tool_response>",
+        "<｜end▁of▁sentence｜>",
+        "[e~[",
+        "<|channel|>",
+        "<|message|>",
+        "<|start|>",
+        "<|constrain|>"}},
+      {"fim_pre",
+       {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+        "<|prefix|>"}},
+      {"fim_suf",
+       {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+        "<|suffix|>"}},
+      {"fim_mid",
+       {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+        "<|middle|>"}},
+      {"fim_pad", {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+      {"fim_rep", {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+      {"fim_sep", {"<|file_sep|>"}}};
+  return all;
+}
+// Whether llama.cpp takes a text for a special token in a file in which has_key(key) says what keys there are.
+template <class HasKey>
+bool is_spelled_special(std::string_view text, const HasKey& has_key) {
+  return std::ranges::any_of(special_spellings(), [&](const spelled_tokens& of) {
+    return std::ranges::find(of.spellings, text) != of.spellings.end() &&
+           (of.key == nullptr || !has_key(std::string("tokenizer.ggml.") + of.key + "_token_id"));
+  });
+}
 
 enum token_type : std::int32_t { normal = 1, unknown, control, user_defined, unused, byte_token };
 
 // The special tokens that both have: their names in tokenizer_config.json and config.json, and in GGUF.
 struct special {
   const char *name, *gguf;
+  std::size_t of_sentence_piece;  // its id for llama.cpp where a file does not say it; none is as large as the last
 };
-constexpr std::array specials{special{"bos", "bos"}, special{"eos", "eos"}, special{"unk", "unknown"},
-                              special{"pad", "padding"}};
+constexpr std::array specials{special{"bos", "bos", 1}, special{"eos", "eos", 2}, special{"unk", "unknown", 0},
+                              special{"pad", "padding", ~std::size_t{0}}};
 std::string id_key(const special& of) { return std::string("tokenizer.ggml.") + of.gguf + "_token_id"; }
 
 // ---- What both directions need
@@ -113,6 +175,22 @@ std::vector<merge> merges_of_scores(const std::vector<std::string>& tokens, cons
   std::vector<merge> merges;
   for (const scored& s : all) merges.emplace_back(tokens[s.left], tokens[s.right]);
   return merges;
+}
+
+// The texts that a key of a file holds.
+const std::vector<std::string>& texts_of(const gr::gguf_file& from, const std::string& key) {
+  const auto& all = from.list<std::string>(key);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (gr::unicode::count_broken(all[i]) > 0)
+      throw gr::error(from.path().string() + ": '" + key + "': the text " + std::to_string(i) + " is not UTF-8");
+  return all;
+}
+
+// The text that a key of a file holds.
+std::string checked_text(const gr::gguf_file& from, const std::string& key) {
+  const auto text = from.value<std::string>(key);
+  if (gr::unicode::count_broken(text) > 0) throw gr::error(from.path().string() + ": '" + key + "' is not UTF-8");
+  return text;
 }
 
 // ---- To GGUF
@@ -197,6 +275,7 @@ struct tokenizer_files {
   }
 
  private:
+  void check_added(const json& added) const;
   void read_tokens(std::size_t vocabulary) {
     if (!part("model").is_object() || !model("vocab").is_object()) fail("'model' has no object 'vocab'");
     tokens.resize(vocabulary);
@@ -217,13 +296,47 @@ struct tokenizer_files {
     for (const json& added : tokenizer.value("added_tokens", json::array())) {
       if (!added.is_object() || !added.value("content", json()).is_string()) fail("'added_tokens' has no 'content'");
       put(added["content"], added.value("id", json()), added.value("special", json()) == true ? control : user_defined);
+      check_added(added);
     }
+    for (std::size_t i = 0; i < vocabulary; ++i)
+      if (types[i] == normal && is_spelled_special(tokens[i], [](const std::string&) { return false; }))
+        fail("'" + tokens[i] + "' is not among the 'added_tokens', and llama.cpp takes it for a special token");
+    // Only where a text's spelling of it is the token.
     if (const json unk = model("unk_token"); unk.is_string() && ids.contains(unk.get<std::string>()))
-      types[ids[unk.get<std::string>()]] = unknown;
+      if (std::int32_t& type = types[ids[unk.get<std::string>()]]; type != normal) type = unknown;
     for (std::size_t i = 0; i < vocabulary; ++i)  // rows of the table that no text has
       if (types[i] == unused) tokens[i] = "[PAD" + std::to_string(i) + "]";
   }
 };
+
+// Refuses what llama.cpp cannot do with an added token: it looks for its text in what is not normalized yet.
+void tokenizer_files::check_added(const json& added) const {
+  const std::string text = added["content"];
+  for (const char* key : {"lstrip", "rstrip", "single_word"})
+    if (added.value(key, json()) == true) fail("'" + text + "' has " + key + ", which GGUF cannot express");
+  if (added.value("normalized", json()) != true) return;
+  const json normalizer = plain(part("normalizer"));
+  const json type = normalizer.is_object() ? normalizer.value("type", json()) : json();
+  const bool ascii = std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (normalizer.is_null() || (type == "NFC" && ascii) || (type == "Replace" && ascii && text.find(' ') == text.npos))
+    return;
+  fail("'" + text + "' is looked for in normalized text (normalized is true), which GGUF cannot express");
+}
+
+// Refuses a post-processor that puts more around a text than a token before and one after it.
+void check_framing(const tokenizer_files& from) {
+  const json post = from.part("post_processor");
+  for (const json& p : post.is_object() ? post.value("processors", json::array({post})) : json::array()) {
+    const json type = p.is_object() ? p.value("type", json()) : json();
+    if (type == "ByteLevel") continue;
+    if (type != "TemplateProcessing") from.fail("'post_processor': GGUF cannot express " + type.dump());
+    const json single = p.value("single", json::array());
+    std::size_t text = 0;
+    while (text < single.size() && !single[text].contains("Sequence")) ++text;
+    if (text > 1 || single.size() > text + 2)
+      from.fail("'post_processor' puts more than one token before or after a text, which GGUF cannot express");
+  }
+}
 
 std::vector<merge> read_merges(const tokenizer_files& from) {
   std::vector<merge> all;
@@ -270,6 +383,10 @@ void set_sentence_piece(gr::gguf_writer& to, const tokenizer_files& from) {
   if (row == blank_rules.end())
     from.fail("GGUF cannot express its 'normalizer' and 'pre_tokenizer': " + from.part("normalizer").dump() + ", " +
               from.part("pre_tokenizer").dump());
+  if (from.flag("ignore_merges")) from.fail("'ignore_merges' is true where false is needed");
+  for (unsigned b = 0; b < 256; ++b)
+    if (const auto found = from.ids.find(byte_name(b)); found == from.ids.end())
+      from.fail("'byte_fallback' is true, and there is no token " + byte_name(b));
   // llama.cpp joins the two tokens first that make the token of the highest score.
   const std::vector<merge> merges = read_merges(from);
   std::vector<float> scores(from.tokens.size(), -1e6f);
@@ -278,8 +395,12 @@ void set_sentence_piece(gr::gguf_writer& to, const tokenizer_files& from) {
   for (const merge& m : merges) {
     const auto id = from.ids.find(m.first + m.second);
     if (id == from.ids.end()) from.fail("'merges': '" + m.first + m.second + "' is not a token");
-    if (from.types[id->second] == normal) made.insert(m);
-    if (scores[id->second] == -1e6f) scores[id->second] = score--;
+    const bool first = scores[id->second] == -1e6f;
+    if (first) scores[id->second] = score--;
+    if (from.types[id->second] != normal) continue;
+    made.insert(m);
+    if (!first && scores[id->second] != score + 1)
+      from.fail("its merges into '" + id->first + "' do not follow each other, as SentencePiece's do");
   }
   for (std::size_t i = 0; i < scores.size(); ++i)
     if (from.types[i] != normal) scores[i] = 0;
@@ -320,6 +441,7 @@ void set_gguf_tokenizer(gr::gguf_writer& to, const fs::path& folder, const json&
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
     if (const json found = from.model(key); !found.is_null() && found != "")
       from.fail("'" + std::string(key) + "' is " + found.dump() + " where null is needed");
+  check_framing(from);
   if (from.flag("byte_fallback")) set_sentence_piece(to, from);
   else set_byte_level(to, from);
   to.set("tokenizer.ggml.tokens", from.tokens);
@@ -339,10 +461,14 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
   const std::string kind = from.value<std::string>(key("model"), "none");
   if (kind == "none" || kind == "no_vocab") return;
   if (kind != "gpt2" && kind != "llama") fail("'tokenizer.ggml.model' is " + kind + " where gpt2 or llama is needed");
-  const auto& tokens = from.list<std::string>(key("tokens"));
-  const auto& types = from.list<std::int32_t>(key("token_type"));
+  const auto& tokens = texts_of(from, key("tokens"));
+  auto types = from.list<std::int32_t>(key("token_type"));
   if (types.size() != tokens.size())
     fail("has " + std::to_string(types.size()) + " types of tokens for " + std::to_string(tokens.size()) + " tokens");
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if ((types[i] == normal || types[i] == unused) &&
+        is_spelled_special(tokens[i], [&](const std::string& k) { return from.has_key(k); }))
+      types[i] = control;
   json vocabulary = json::object();
   ordered_json added = ordered_json::array();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -359,8 +485,8 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
   }
   const auto special_id = [&](const special& s) -> std::optional<std::size_t> {
     const std::string k = id_key(s);
-    if (!from.has_key(k)) return {};
-    const auto id = static_cast<std::size_t>(from.number(k));
+    if (!from.has_key(k) && (kind != "llama" || s.of_sentence_piece >= tokens.size())) return {};
+    const std::size_t id = from.count(k, s.of_sentence_piece);
     if (id >= tokens.size()) fail("'" + k + "' is not a token");
     return id;
   };
@@ -372,6 +498,7 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
                      {"ignore_merges", false}};
   json normalizer, pre, merges = json::array();
   ordered_json decoder;
+  bool adds_begin = kind == "llama";
   if (kind == "gpt2") {
     const auto name = from.value<std::string>(key("pre"), "default");
     const auto row = std::ranges::find_if(pre_tokenizers, [&](const pre_tokenizer& p) { return name == p.name; });
@@ -381,7 +508,8 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
     parts.back()["trim_offsets"] = true;  // a ByteLevel must say it
     pre = parts.size() == 1 ? parts.front() : json{{"type", "Sequence"}, {"pretokenizers", parts}};
     model["ignore_merges"] = row->ignore_merges;
-    for (const std::string& m : from.list<std::string>(key("merges"))) {
+    adds_begin = row->adds_begin;
+    for (const std::string& m : texts_of(from, key("merges"))) {
       const auto blank = m.find(' ', 1);
       if (blank == m.npos) fail("'tokenizer.ggml.merges': '" + m + "' is not a pair");
       merges.push_back({m.substr(0, blank), m.substr(blank + 1)});
@@ -391,6 +519,7 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
     const auto& scores = from.list<float>(key("scores"));
     if (scores.size() != tokens.size())
       fail("has " + std::to_string(scores.size()) + " scores for " + std::to_string(tokens.size()) + " tokens");
+    if (std::ranges::any_of(scores, [](float s) { return std::isnan(s); })) fail("'tokenizer.ggml.scores' has a NaN");
     const bool prefix = from.value<bool>(key("add_space_prefix"), true);
     const auto row = std::ranges::find(blank_rules, prefix, &blanks::prefix);
     normalizer = json::parse(row->normalizer);
@@ -411,17 +540,18 @@ void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, con
   for (const special& s : specials)
     if (const auto id = special_id(s)) settings[std::string(s.name) + "_token"] = tokens[*id];
   if (from.has_key("tokenizer.chat_template"))
-    settings["chat_template"] = from.value<std::string>("tokenizer.chat_template");
+    settings["chat_template"] = checked_text(from, "tokenizer.chat_template");
 
   // What is put around a text.
   ordered_json post, single = ordered_json::array(), used = ordered_json::object();
   const auto add = [&](const special& s, const char* flag, bool otherwise) {
     const auto id = special_id(s);
-    if (!from.value<bool>(key(flag), otherwise) || !id) return;
+    if (!from.value<bool>(key(flag), otherwise)) return;
+    if (!id) fail("puts a token around each text, and has no '" + id_key(s) + "'");
     single.push_back({{"SpecialToken", {{"id", tokens[*id]}, {"type_id", 0}}}});
     used[tokens[*id]] = {{"id", tokens[*id]}, {"ids", {*id}}, {"tokens", {tokens[*id]}}};
   };
-  add(specials[0], "add_bos_token", kind == "llama");
+  add(specials[0], "add_bos_token", adds_begin);
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
   add(specials[1], "add_eos_token", false);
   if (single.size() > 1) {
