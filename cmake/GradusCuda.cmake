@@ -18,7 +18,8 @@ endif()
 if(gradus_nvcc)
   # Without this CMake tries its own default, sm_52, which nvcc 13 no longer knows.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES "80-real;90a-real" CACHE STRING "GPU architectures: A100 and H100/H200 by default")
+    set(CMAKE_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
+        "GPU architectures: machine code for A100 and H100/H200, and PTX for those between and after them, by default")
   endif()
   if(GRADUS_CUDA_PTX)  # variables of this run alone: the cached list stays for builds without it
     set(CMAKE_CUDA_ARCHITECTURES 80-virtual)

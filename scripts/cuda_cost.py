@@ -16,12 +16,13 @@ fewest blocks of a launch; registers and bytes of spills; microseconds at the ba
 
 --bound: what a step of GPT-2 124M takes at least, 16 sequences of 1024 tokens, kernel by kernel, from the counters of
 small steps (bench_cuda_gpt_step 0 with other GPT_LAYERS, GPT_BATCH and GPT_VOCABULARY; 1 and 2, 27 and 54, 512 and
-1024, contexts of 64), and those of attention on one head of 64 and 1024 tokens (tests/cuda/budgets/kernels.cu). A
-kernel takes the longest of three times: of its bytes, of its instructions (PTX; four a clock and multiprocessor), and
-of its tensor cores. What all but attention do is linear in layers, vocabulary and tokens. Products of cuBLASLt have the
-rates that llm.c reaches. Nothing overlaps. EXPECTED.json gets the kernels' figures: scripts/gpu-check.sh holds them
-against a GPU's. Nothing published reaches such a bound: llm.c's step is at 0.88 of it, kernels of attention at this
-size at 0.6 to 0.8.
+1024, contexts of 64), and those of attention on one head of 64 and 1024 tokens (tests/cuda/budgets/kernels.cu, the
+first launch of each kernel). Attention's backward is by tiles or by whole heads, as the GPU's multiprocessors and
+second-level cache make it (attention_launches::head_blocks). A kernel takes the longest of three times: of its bytes,
+of its instructions (PTX; four a clock and multiprocessor), and of its tensor cores. What all but attention do is linear
+in layers, vocabulary and tokens. Products of cuBLASLt have the rates that llm.c reaches. Nothing overlaps.
+EXPECTED.json gets the kernels' figures: scripts/gpu-check.sh holds them against a GPU's. Nothing published reaches such
+a bound: llm.c's step is at 0.88 of it, kernels of attention at this size at 0.6 to 0.8.
 """
 import collections
 import json
@@ -33,6 +34,10 @@ PEAK = {"A100": 312e12, "H100": 989e12, "H200": 989e12}  # FLOP a second in bf16
 # Products of cuBLASLt in llm.c's steps.
 PRODUCTS = {"A100": 240e12, "H100": 540e12, "H200": 540e12}
 ISSUE = {"A100": 108 * 4 * 1.41e9, "H100": 132 * 4 * 1.755e9, "H200": 132 * 4 * 1.755e9}  # instructions of warps
+# Attention's backward at this size, and which GPUs take whole heads: tests/cuda/attention.cu asks the library.
+BACKWARD = {"tiles": ["tensor_attention_dq_kernel", "tensor_attention_dkv_kernel"],
+            "whole heads": ["tensor_attention_heads_kernel"]}
+WHOLE_HEADS = ["A100"]
 GPT2 = {"layers": 12, "width": 768, "vocabulary": 50257, "context": 1024, "tokens": 16 * 1024}
 
 
@@ -74,13 +79,27 @@ def seconds(kernel, gpu):
     return max(kernel["bytes"] / BANDWIDTH[gpu], kernel["instructions"] / ISSUE[gpu], kernel["flop"] / PEAK[gpu])
 
 
+def steps_of(names):
+    """Where the steps begin and end in the names of launches. The optimizer's come last, one for every 50 tensors."""
+    last = "element_step_kernel"
+    ends = [i + 1 for i, name in enumerate(names) if name == last and names[i + 1:i + 2] != [last]]
+    return list(zip([0, *ends], ends))
+
+
 def second_step(path):
     """Its launches, without attention's. The first step makes states and caches."""
     launches = kernels_of(path)
-    last = [i for i, one in enumerate(launches) if short(one["kernel"]) == "element_step_kernel"]
-    if len(last) != 2:
-        sys.exit(f"cuda_cost.py: {path} has {len(last)} steps of the optimizer; bench_cuda_gpt_step 0 makes 2")
-    return [one for one in launches[last[0] + 1:last[1] + 1] if "tensor_attention" not in one["kernel"]]
+    steps = steps_of([short(one["kernel"]) for one in launches])
+    if len(steps) != 2:
+        sys.exit(f"cuda_cost.py: {path} has {len(steps)} steps of the optimizer; bench_cuda_gpt_step 0 makes 2")
+    begin, end = steps[1]
+    return [one for one in launches[begin:end] if "tensor_attention" not in one["kernel"]]
+
+
+def expected_on(kernels, gpu):
+    """Those of the kernels' figures that the GPU launches."""
+    others = BACKWARD["tiles" if gpu in WHOLE_HEADS else "whole heads"]
+    return {name: of for name, of in kernels.items() if name not in others}
 
 
 def least_squares(rows, values):
@@ -121,13 +140,14 @@ def bound(expected_path, attention_path, steps):
             values = [sum(one[key] for one in launches) for launches in of_name]
             fitted = sum(x * y for x, y in zip(least_squares(rows, values), whole))
             kernels[name][key] = max(0, round(fitted))
-    heads = [one for one in kernels_of(attention_path)
-             if short(one["kernel"]) in ("tensor_attention_kernel", "tensor_attention_heads_kernel")]
-    if len(heads) != 2:
-        sys.exit(f"cuda_cost.py: {attention_path} has {len(heads)} kernels of attention, not forward and whole heads")
-    for one in heads:
+    attention = {}
+    for one in kernels_of(attention_path):
+        attention.setdefault(short(one["kernel"]), one)
+    for name in ["tensor_attention_kernel", *sum(BACKWARD.values(), [])]:
+        if name not in attention:
+            sys.exit(f"cuda_cost.py: {attention_path} has no launch of {name}")
         of_heads = layers * width // 64 * tokens // GPT2["context"]
-        kernels[short(one["kernel"])] = {key: value * of_heads for key, value in figures(one).items()}
+        kernels[name] = {key: value * of_heads for key, value in figures(attention[name]).items()}
     products = 6 * (12 * layers * width * width + width * vocabulary) * tokens
     with open(expected_path, encoding="utf-8") as file:
         expected = json.load(file)
@@ -136,7 +156,8 @@ def bound(expected_path, attention_path, steps):
         json.dump(expected, file, indent=1)
         file.write("\n")
     print(f"{'microseconds a token':44}" + "".join(f"{gpu:>9}" for gpu in BANDWIDTH))
-    times = {name: [seconds(k, gpu) for gpu in BANDWIDTH] for name, k in kernels.items()}
+    times = {name: [seconds(k, gpu) if name in expected_on(kernels, gpu) else 0 for gpu in BANDWIDTH]
+             for name, k in kernels.items()}
     times["products"] = [products / PRODUCTS[gpu] for gpu in BANDWIDTH]
     times["all"] = [sum(column) for column in zip(*times.values())]
     for name, row in sorted(times.items(), key=lambda item: item[1]):

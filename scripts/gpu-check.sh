@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What has to be seen on a GPU, in three calls of at most nine minutes each, with nothing to compile there.
+# What has to be seen on a GPU, in three calls of less than eight minutes each, with nothing to compile there: half an
+# hour of a machine that starts anew for each.
 #
 #   scripts/gpu-check.sh --pack [CMAKE_ARGUMENT...]
 #                                 on a machine with nvcc, and no GPU: builds the tests, examples, benchmarks and the
@@ -8,8 +9,8 @@
 #                                 a time; -DGRADUS_CUDNN_INCLUDE_DIR=... and -DGRADUS_CUDNN_FRONTEND_INCLUDE_DIR=... for
 #                                 cuDNN's attention
 #   scripts/gpu-check.sh --call a|b|c [--seconds S] [--plan]
-#                                 on the machine with the GPU, from this checkout with that archive in build/, for 520
-#                                 seconds unless S are given; --plan only prints the steps.
+#                                 on the machine with the GPU, from this checkout with that archive in build/, which git
+#                                 ignores, for 440 seconds unless S are given; --plan only prints the steps.
 #                                 a: tests, first losses, GPT-2 124M by 16 sequences, kernel by kernel, rates of memory
 #                                 b: products by every algorithm of cuBLASLt, GPT-2 by 64 sequences beside PyTorch
 #                                 c: the trainer, killed and resumed; compute-sanitizer; the ladder; BERT-large

@@ -3,7 +3,7 @@
 
 What each step was to do and what it did goes into OUT/gpu-check.json and, to be read, OUT/gpu-check.md, after every
 step, and its output into OUT/logs-CALL.tar.gz. Earlier calls that are in OUT/gpu-check.json stay. A step ends at its
-limit, the call after S seconds (520). Status 1 if a step failed, was stopped, or did not run for want of its program,
+limit, the call after S seconds (440). Status 1 if a step failed, was stopped, or did not run for want of its program,
 of a GPU or of time; a step whose tool is not on this machine is skipped. --plan prints the steps and their limits.
 
 Needs Python 3.8, the driver, and cuBLASLt: the toolkit's or that of PyTorch's packages.
@@ -67,6 +67,10 @@ def packed():
     return dict(line.split(" ", 1) for line in lines)
 
 
+def is_there(name):
+    return packed().get(name) == "packed" and os.access(program(name), os.X_OK)
+
+
 def runs(name, limit, target, *arguments, read=None):
     """A step that is one program of the pack. A kernel's failure ends all that its process does on the GPU."""
     step = Step(name, limit, [*LAUNCHER, program(target), *map(str, arguments)], programs=(target,))
@@ -86,6 +90,23 @@ def sanitized(tool):
         yield step
 
 
+def ladder():
+    """The rungs whose programs are packed. If they cannot be listed, the step is the list, and says why."""
+    step = runs("the ladder", 200, "bench_train_cuda_list")
+    if is_there("bench_train_cuda_list"):
+        listed = subprocess.run([program("bench_train_cuda_list")], stdout=subprocess.PIPE, text=True, check=False)
+        rungs = [e["name"] for e in readings.json_lines(listed.stdout) if not e["without"]
+                 and is_there(f"bench_train_cuda_gpt2_{e['program']}")]
+        if listed.returncode == 0:
+            step.name = f"the ladder, {len(rungs)} rungs"
+            step.command = [sys.executable, str(ROOT / "bench/train/run.py"), "--device", "cuda", "--model", "gpt2",
+                            "--tables", "ladder", "--rounds", "1", "--programs", str(PACK / "bin"), "--rungs",
+                            ",".join(rungs)]
+            step.read = lambda text, gpu: {"came": "see the table",
+                                           "tables": [{"title": "The ladder", "text": text[-6000:]}]}
+    return step
+
+
 def call_a(_):
     tests = [name for name in packed() if name.startswith("cuda_")]
     first = [f"cuda_{name}" for name in FIRST_TESTS]
@@ -93,9 +114,9 @@ def call_a(_):
     yield runs("first loss, one layer", 40, "bench_cuda_gpt_step", 0, read=readings.first_loss("1 layer, 2 x 128"))
     yield runs("GPT-2 124M, 16 sequences", 60, "bench_cuda_gpt_step_16", read=readings.step("12 layers, 16 x 1024"))
     ncu = runs("kernel by kernel", 150, "bench_cuda_gpt_step_16", 0, read=readings.kernels)
-    # Nothing of the card is set, and units are not scaled.
-    ncu.command = ["ncu", "--clock-control", "none", "--print-units", "base", "--csv", "--metrics", METRICS,
-                   *ncu.command]
+    # Nothing of the card is set, and units are not scaled. The program turns profiling on for its second step.
+    ncu.command = ["ncu", "--clock-control", "none", "--print-units", "base", "--csv", "--profile-from-start", "off",
+                   "--metrics", METRICS, *ncu.command]
     ncu.tool = "ncu"
     yield ncu
     yield runs("rates of memory and kernels", 60, "bench_cuda", read=readings.rates)
@@ -139,14 +160,7 @@ def call_c(work):
     yield trains("a sample", 40, f"{sample} graph/model.safetensors --count 200 | tr -cd '[:print:]'",
                  ("gpt_sample",), lambda text, gpu: {"came": repr(text[:60]), "ok": bool(text)})
     yield from sanitized("racecheck")
-    listed = readings.json_lines(subprocess.run([program("bench_train_cuda_list")], stdout=subprocess.PIPE, text=True,
-                                                check=True).stdout)
-    rungs = [e["name"] for e in listed if not e["without"]
-             and packed().get(f"bench_train_cuda_gpt2_{e['program']}") == "packed"]
-    yield Step(f"the ladder, {len(rungs)} rungs", 200,
-               [sys.executable, str(ROOT / "bench/train/run.py"), "--device", "cuda", "--model", "gpt2", "--tables",
-                "ladder", "--rounds", "1", "--programs", str(PACK / "bin"), "--rungs", ",".join(rungs)],
-               lambda text, gpu: {"came": "see the table", "tables": [{"title": "The ladder", "text": text[-6000:]}]})
+    yield ladder()
     for row, name in enumerate(("batch 4", "1 x 4", "1 x 4, checkpointing", "batch 4, fp16", "batch 4, bf16")):
         yield runs(f"BERT-large, {name}", 30, "bench_bert_steps_cuda", row, 4, read=readings.bert)
     yield from sanitized("synccheck")
@@ -216,7 +230,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("call", choices=CALLS)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--seconds", type=int, default=520)
+    parser.add_argument("--seconds", type=int, default=440)
     parser.add_argument("--plan", action="store_true")
     o = parser.parse_args()
     begin = time.monotonic()

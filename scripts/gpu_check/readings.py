@@ -51,7 +51,7 @@ def first_loss(model):
 
 def step_bound_us(gpu):
     """Of a step of 16 sequences, products at the rate that llm.c reaches."""
-    return 1e6 * (sum(cuda_cost.seconds(k, gpu) for k in EXPECTED["kernels"].values())
+    return 1e6 * (sum(cuda_cost.seconds(k, gpu) for k in cuda_cost.expected_on(EXPECTED["kernels"], gpu).values())
                   + EXPECTED["products_flop"] / cuda_cost.PRODUCTS[gpu])
 
 
@@ -75,7 +75,7 @@ def step(model):
 
 
 def kernels(text, gpu):
-    """ncu's CSV of two steps: the second one, kernel by kernel."""
+    """ncu's CSV of steps: the last one, kernel by kernel."""
     lines = text.splitlines()
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if begin is None:
@@ -86,11 +86,11 @@ def kernels(text, gpu):
             one = launches.setdefault(row["ID"], {"name": cuda_cost.short(row["Kernel Name"])})
             one[row["Metric Name"]] = float(row["Metric Value"].replace(",", "") or 0)
     launches = list(launches.values())
-    ends = [i for i, one in enumerate(launches) if one["name"] == "element_step_kernel"]
-    if len(ends) != 2:
-        return {"came": f"{len(ends)} steps of the optimizer, not 2", "ok": False}
+    steps = cuda_cost.steps_of([one["name"] for one in launches])
+    if not steps:
+        return {"came": f"{len(launches)} launches, none of the optimizer", "ok": False}
     found = {}
-    for one in launches[ends[0] + 1:ends[1] + 1]:
+    for one in launches[slice(*steps[-1])]:
         name = "products (cuBLASLt)" if PRODUCT.search(one["name"]) else one["name"]
         k = found.setdefault(name, collections.Counter())
         k["launches"] += 1
@@ -106,11 +106,14 @@ def kernels(text, gpu):
         elif gpu and expected:
             least = 1e6 * cuda_cost.seconds(expected, gpu)
         rows.append([name, k["launches"], round(k["us"]), f"{k['us'] / all_us:.1%}" if all_us else "",
-                     round(least) if least else "", round(k["us"] / least, 2) if least else "",
+                     round(least) if least else "",
+                     round(k["us"] / least, 2) if least and least >= 1 else "",
                      round(k["bytes"] / 1e6), round(expected["bytes"] / 1e6) if expected else "",
                      round(k["instructions"] / 1e6, 1), round(expected["instructions"] / 1e6, 1) if expected else ""])
-    missing = sorted(set(EXPECTED["kernels"]) - set(found))
-    return {"came": f"{sum(k['launches'] for k in found.values())} launches, {all_us / 1e3:.2f} ms"
+    backward = [how for how, names in cuda_cost.BACKWARD.items() if set(names) <= set(found)]
+    missing = sorted(set(cuda_cost.expected_on(EXPECTED["kernels"], gpu)) - set(found)) if gpu else []
+    return {"came": f"{sum(k['launches'] for k in found.values())} launches, {all_us / 1e3:.2f} ms; attention's "
+                    f"backward by {' and '.join(backward) or 'other kernels'}"
                     + (f"; not launched: {', '.join(missing)}" if missing else ""),
             "expected": f"{step_bound_us(gpu) / 1e3:.2f} ms at the bound" if gpu else "",
             "tables": [{"title": "A step of GPT-2 124M, 16 sequences, kernel by kernel",

@@ -41,9 +41,11 @@ case $name in
     echo "graph       200000 tokens/s, 1.0 ms a step, loss 9.0"
     echo "9 kernels, copies and fills a step; peak 100 MiB" ;;
   bench_cuda_products)
-    for bits in false true; do
-      echo '{"product": "qkv forward", "epilogue": "bias", "us": 9.5, "tflops": 1, "split_k": 1, "reduction": 0,' \
-        "\"same_bits\": $bits}"
+    for product in "qkv forward" "projection forward" "qkv to x" "qkv to w"; do
+      for algorithm in {1..100}; do
+        echo "{\"product\": \"$product\", \"epilogue\": \"bias\", \"us\": 9.5, \"tflops\": 1, \"split_k\": 1," \
+          "\"reduction\": 0, \"same_bits\": $([[ $algorithm -gt 50 ]] && echo true || echo false)}"
+      done
     done ;;
   bench_cuda) echo "device copy                           3000.0 GB/s" ;;
   bench_train_cuda_list)
@@ -90,15 +92,33 @@ for tool in bash cat cmp dirname env head mkdir rm sed sleep tail tr; do ln -s "
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$(python3 -c 'import sys; print(sys.executable)')" >gpu/python3
 printf '#!/bin/sh\necho "NVIDIA H100 80GB HBM3, 580.1, 81559 MiB"\n' >gpu/nvidia-smi
 cat >gpu/ncu <<'EOS'
-#!/bin/sh
-echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
-i=0
-for name in element_step_kernel 'norm_kernel<(bool)1, (int)768>' nvjet_tst_128 element_step_kernel; do
-  i=$((i + 1))
-  for metric in gpu__time_duration.sum dram__bytes_read.sum dram__bytes_write.sum smsp__inst_executed.sum; do
-    echo "\"$i\",\"void gradus::cuda_kit::$name(float*)\",\"$metric\",\"\",\"1,000\""
-  done
-done
+#!/usr/bin/env python3
+# A step of GPT-2 124M as ncu prints it, of the size that it has: hundreds of launches, three of them the
+# optimizer's, for 148 tensors. Two steps, unless the program turns profiling on after the first.
+import sys
+
+def kernel(name):
+    return f"void gradus::cuda_kit::{name}<gradus::tensor<float, gradus::shape<(unsigned long)16, 768>>, 4>(T1 *, T2)"
+
+block = ["norm_kernel", "nvjet_tst_128", "tensor_attention_kernel", "nvjet_tst_128", "map_kernel", "norm_kernel",
+         "nvjet_tst_128", "map_kernel", "nvjet_tst_128", "map_kernel"]
+back = ["nvjet_tst_192", "sum_columns_kernel", "map_gradient_kernel", "convert_kernel", "nvjet_tst_192",
+        "nvjet_tst_192", "sum_columns_kernel", "norm_gradient_kernel", "add_parts_kernel", "convert_kernel"] * 3
+back += ["tensor_attention_dq_kernel", "tensor_attention_dkv_kernel", "nvjet_tst_192", "convert_kernel"]
+loss = ["cross_entropy_row_kernel", "cross_entropy_count_kernel", "cross_entropy_mean_kernel", "scale_kernel"]
+end = ["index_keys_kernel", "DeviceRadixSortSingleTileKernel", "sum_segments_kernel", "join_segments_kernel",
+       "gradient_pass_kernel", "conclude_gradient_pass_kernel"] + ["element_step_kernel"] * 3
+step = ["embedding_kernel", "fill_kernel"] + block * 12 + ["norm_kernel", *loss] + back * 12 + end
+steps = step if "--profile-from-start" in sys.argv else step * 2
+print("==PROF== Connected to process 4711\nfirst loss 10.9925")
+print("==PROF== Disconnected from process 4711")
+print('"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",'
+      '"CC","Section Name","Metric Name","Metric Unit","Metric Value"')
+for number, name in enumerate(steps):
+    for metric, value in (("dram__bytes_read.sum", "1,048,576"), ("dram__bytes_write.sum", "524,288"),
+                          ("gpu__time_duration.sum", "43,210"), ("smsp__inst_executed.sum", "65,536")):
+        print(f'"{number}","4711","bench_cuda_gpt_step_16","127.0.0.1","{kernel(name)}","1","13","(256, 1, 1)",'
+              f'"(216, 1, 1)","0","9.0","Command line profiler metrics","{metric}","","{value}"')
 EOS
 printf '#!/bin/sh\nfor a; do case $a in */bin/cuda_*) exec "$a" ;; esac; done\nexit 1\n' >gpu/compute-sanitizer
 chmod +x gpu/{python3,nvidia-smi,ncu,compute-sanitizer}
@@ -144,10 +164,16 @@ page=results/gpu-check.md
 has $page '^Nothing went wrong'
 has $page '^\| test matmul \|'
 has $page '^\| first loss, one layer \| 10.9654 .* \| first loss 10.9655 \| ok'
-has $page '^\| norm_kernel \| 1 \| 1 \|'
-has $page '^\| products \(cuBLASLt\) \| 1 \| 1 \|'
+# One step, kernel by kernel; what a GPU launches has a bound, and nothing else is expected of it.
+has $page '^\| kernel by kernel \| [0-9.]+ ms at the bound \| 544 launches, [0-9.]+ ms; .* backward by tiles \| ok'
+has $page '^\| norm_kernel \| 25 \| 1080 \|'
+has $page '^\| element_step_kernel \| 3 \|'
+has $page '^\| products \(cuBLASLt\) \| 168 \|'
+has $page '^\| tensor_attention_dq_kernel \| 12 \| 519 \| [0-9.]+% \| [0-9]+ \|'
+has $page '^\| tensor_attention_dkv_kernel \| 12 \| 519 \| [0-9.]+% \| [0-9]+ \|'
+if grep -q tensor_attention_heads_kernel $page; then wrong "an H100 was to take whole heads"; fi
 has $page '^\| device copy \| 3000.0 \|'
-has $page '^\| qkv forward \| bias \| 2 \|'
+has $page '^\| qkv forward \| bias \| 100 \|'
 has $page '^\| PyTorch, 64 sequences .* no torch here'
 has $page '^\| racecheck of attention \|.*ok'
 has $page '^\| killed and resumed, the same bits \|.*ok'
@@ -164,9 +190,18 @@ has out '^first loss, one layer +FAILED'
 has out '^test rows +ok'
 has out '^test gpt +FAILED.*no driver'
 has $page '3 steps went wrong'
+# Nor does what an archive had no room for.
+tar -C checkout/build -xJf checkout/build/gpu-pack.tar.xz
+sed -i 's/^bench_train_cuda_list .*/bench_train_cuda_list left out: more than 40 MiB/' checkout/build/gpu-pack/programs
+rm checkout/build/gpu-pack/bin/bench_train_cuda_list
+cp checkout/build/gpu-pack.tar.xz whole.tar.xz
+tar -C checkout/build -cJf checkout/build/gpu-pack.tar.xz gpu-pack
 settings=(STANDIN_BITS=1)
 fails call c
 has out '^killed and resumed, the same bits +FAILED'
+has out '^the ladder +left out.*more than 40 MiB'
+has out '^BERT-large, batch 4 +ok'
+mv whole.tar.xz checkout/build/gpu-pack.tar.xz
 settings=(STANDIN_SLOW=cuda_attention)
 fails call a --seconds 6
 has out '^test attention +STOPPED'

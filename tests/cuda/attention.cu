@@ -102,8 +102,11 @@ TEST_CASE("attention to a cache of one part or several is NaN where a query is")
 
 TEST_CASE("attention takes whole heads where they fill the GPU's multiprocessors") {
   using launches = gr::cuda_kit::attention_launches<float, gr::bf16, 64, true>;
-  CHECK(launches{64, 12, 1024, 1024}.head_blocks(108) == 108);
-  CHECK(launches{8, 12, 1024, 1024}.head_blocks(108) == 96);
-  CHECK(launches{10, 12, 1024, 1024}.head_blocks(108) == 0);  // the second turn would be for 12
-  CHECK(launches{64, 12, 2048, 2048}.head_blocks(108) == 0);  // 54 MiB of sums
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  CHECK(launches{64, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 108);
+  CHECK(launches{8, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 96);
+  CHECK(launches{10, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 0);    // the second turn would be for 12
+  CHECK(launches{64, 12, 2048, 2048}.head_blocks(108, 40 * mebibyte) == 0);    // 54 MiB of sums
+  CHECK(launches{64, 12, 1024, 1024}.head_blocks(82, 6 * mebibyte) == 0);      // an RTX 3090: 20.5 MiB
+  CHECK(launches{64, 12, 1024, 1024}.head_blocks(170, 96 * mebibyte) == 170);  // an RTX 5090: 42.5 MiB
 }

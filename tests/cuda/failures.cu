@@ -99,6 +99,50 @@ TEST_CASE("a stream waits for kernels if the environment said so when it was cre
   CHECK(gr::to_host(x)[3] == 16 * 17.0f * 17.0f + 1);
 }
 
+TEST_CASE("a kernel that needs more shared memory than the GPU has is refused with both numbers") {
+  if (no_gpu()) return;
+  gpu g;
+  auto x = gr::zeros<float, gr::shape<32>>(g.ctx);
+  const std::string said = gradus_test::message_of(
+      [&] { gr::launch_with_shared(g.ctx, &failing_kernel, 1, 32, std::size_t{300} << 10, x.data()); });
+  CHECK_MESSAGE(said.starts_with("launch of failing_kernel: a block needs 307200 bytes of shared memory, and the "),
+                said);
+  CHECK_MESSAGE(said.ends_with(" has " + std::to_string(g.stream.block_memory()) +
+                               ": use smaller blocks, such as narrower heads, or a GPU with more"),
+                said);
+  gr::launch(g.ctx, &failing_kernel, 1, 1, x.data());  // that one was not stuck
+  CHECK(gr::to_host(x)[0] == 0);
+}
+
+TEST_CASE("a GPU below compute capability 8.0 is refused in one sentence") {
+  CHECK(gr::cuda_kit::too_old(7, 5, "Tesla T4") ==
+        "the Tesla T4 has compute capability 7.5, and gradus needs 8.0 (A100, RTX 30) or more: use another GPU, or "
+        "gradus::cpu");
+  CHECK(gr::cuda_kit::too_old(8, 0, "A100").empty());
+}
+
+TEST_CASE("an allocation in a capture is refused: from the driver, of scratch memory, of pinned memory") {
+  if (no_gpu()) return;
+  gpu g;
+  gr::context<gr::cuda> plain{g.stream, g.memory};
+  gr::pinned_gpu_resource pinned;
+  gr::context<gr::cuda> on_host{g.stream, pinned};
+  const auto said = [&](const auto& f) {
+    gr::step_graph graph{g.ctx};
+    graph.run([] {});
+    const std::string text = gradus_test::message_of([&] { graph.run(f); });
+    CHECK(cudaStreamSynchronize(g.stream.handle()) == cudaSuccess);  // the stream is as it was
+    const std::string reason =
+        ", and cannot allocate: run the step once before it is captured, with a pool, which keeps its memory, or "
+        "planned memory";
+    CHECK_MESSAGE(text.ends_with(reason), text);
+    return text.substr(0, text.find(": a captured step asked "));
+  };
+  CHECK(said([&] { gr::zeros<float, gr::shape<32>>(plain); }) == "device_resource");
+  CHECK(said([&] { gr::scratch<float>(plain, 1 << 20); }) == "GPU memory");
+  CHECK(said([&] { gr::zeros<float, gr::shape<32>>(on_host); }) == "pinned host memory");
+}
+
 TEST_CASE("a grouped convolution of 2^31 positions is an error, and not one of the rest of 2^32") {
   if (no_gpu()) return;
   gpu g;

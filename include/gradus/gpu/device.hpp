@@ -10,19 +10,6 @@
 
 namespace gradus {
 
-/// Why no GPU is usable; empty if one is.
-inline std::string cuda_unavailable_reason() {
-  int devices = 0;
-  const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return std::string(cudaGetErrorString(status)) + cuda_kit::advice(status);
-  }
-  return devices == 0 ? "there is no NVIDIA GPU here" : "";
-}
-/// True if a cuda_stream can be created.
-inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
-
 /// A GPU by its number among those visible to the program: 0, 1, ...
 struct cuda_device {
   int number = 0;
@@ -45,14 +32,62 @@ struct cuda_device {
 
 namespace cuda_kit {
 
-/// Throws error, prefixed by `who`, if there is no such GPU.
+/// A number that the driver knows of a GPU.
+inline int attribute(cudaDeviceAttr which, cuda_device of) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, of.number), "cudaDeviceGetAttribute");
+  return value;
+}
+/// "NVIDIA A100-SXM4-80GB", or its number if the driver does not say.
+inline std::string name_of(cuda_device device) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, device.number) == cudaSuccess) return properties.name;
+  static_cast<void>(cudaGetLastError());
+  return "GPU " + std::to_string(device.number);
+}
+
+/// Why the kernels cannot run on a GPU of this compute capability; empty if they can.
+inline std::string too_old(int major, int minor, const std::string& name) {
+  if (major >= 8) return "";
+  return "the " + name + " has compute capability " + std::to_string(major) + "." + std::to_string(minor) +
+         ", and gradus needs 8.0 (A100, RTX 30) or more: use another GPU, or gradus::cpu";
+}
+inline std::string too_old(cuda_device device) {
+  const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+  if (major >= 8) return "";  // the name takes long
+  return too_old(major, attribute(cudaDevAttrComputeCapabilityMinor, device), name_of(device));
+}
+/// Why there is no GPU; empty if there is one.
+inline std::string no_gpu_reason() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return std::string(cudaGetErrorString(status)) + advice(status);
+  }
+  return devices == 0 ? "there is no NVIDIA GPU here" : "";
+}
+
+}  // namespace cuda_kit
+
+/// Why the calling thread's current GPU is not usable; empty if it is.
+inline std::string cuda_unavailable_reason() {
+  const std::string reason = cuda_kit::no_gpu_reason();
+  return reason.empty() ? cuda_kit::too_old(cuda_device::current()) : reason;
+}
+/// True if a cuda_stream can be created.
+inline bool cuda_available() { return cuda_unavailable_reason().empty(); }
+
+namespace cuda_kit {
+
+/// Throws error, prefixed by `who`, if there is no such GPU, or the kernels cannot run on it.
 inline void check_available(cuda_device device, const char* who) {
-  if (const std::string reason = cuda_unavailable_reason(); !reason.empty())
-    throw error(std::string(who) + ": " + reason);
+  if (const std::string reason = no_gpu_reason(); !reason.empty()) throw error(std::string(who) + ": " + reason);
   if (const int count = cuda_device::count(); device.number < 0 || device.number >= count)
     throw error(std::string(who) + ": there is no GPU " + std::to_string(device.number) + " here: " +
                 (count == 1 ? "the one GPU has number 0"
                             : "the " + std::to_string(count) + " GPUs have numbers 0 to " + std::to_string(count - 1)));
+  if (const std::string reason = too_old(device); !reason.empty()) throw error(std::string(who) + ": " + reason);
 }
 
 /// Makes a GPU the calling thread's current one during its lifetime: the one of launches and new streams and memory.

@@ -30,6 +30,8 @@ namespace gradus::cuda_kit {
 class gemm_library {
  public:
   explicit gemm_library(context<cuda>& ctx) {
+    refuse_in_capture(ctx.stream(), "cuBLASLt",
+                      {.bytes = 3 * sizeof(double), .what = category::temporary, .source = "its first product"});
     const device_guard guard(ctx.stream().device());
     check(cublasLtCreate(&handle_), "cublasLtCreate");
     const cudaError_t status = cudaMalloc(&factors_, 3 * sizeof(double));

@@ -23,6 +23,9 @@ namespace cuda_kit {
 /// Threads per block of kernels whose threads do not cooperate.
 inline constexpr unsigned block_threads = 256;
 
+/// Shared memory that a block may have on every GPU from 8.0 on (those of 8.6, 8.9 and 12.0 have no more).
+inline constexpr std::size_t least_block_memory = std::size_t{99} << 10;
+
 /// Blocks of `threads` threads for `work` items, one per thread.
 constexpr unsigned blocks_for(index_t work, unsigned threads = block_threads) {
   return static_cast<unsigned>((work + threads - 1) / threads);
@@ -37,6 +40,19 @@ inline void finish(context<cuda>& ctx, std::string_view kernel) {
   fail_run(status, kernel,
            in.name.empty() ? "outside of operations"
                            : "in " + std::string(in.name) + " (" + std::string(phase_name(in.phase)) + ")");
+}
+
+/// Throws an error with the numbers if a block of the kernel, with `bytes` of dynamic shared memory, needs more shared
+/// memory than the GPU has.
+inline void check_block_memory(const cuda_stream& on, const void* kernel, std::size_t bytes) {
+  cudaFuncAttributes of{};
+  if (cudaFuncGetAttributes(&of, kernel) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  const std::size_t needed = bytes + of.sharedSizeBytes;
+  if (needed <= on.block_memory()) return;
+  static_cast<void>(cudaGetLastError());  // the next launch must not report it again
+  throw error("launch of " + kernel_name(kernel) + ": a block needs " + std::to_string(needed) +
+              " bytes of shared memory, and the " + name_of(on.device()) + " has " + std::to_string(on.block_memory()) +
+              ": use smaller blocks, such as narrower heads, or a GPU with more");
 }
 
 /// Launches a kernel with the arguments at these addresses: launch_with_shared, once for all kernels.
@@ -56,7 +72,10 @@ GRADUS_NOINLINE inline void launch_any(context<cuda>& ctx, const void* kernel, d
     how.stream = ctx.stream().handle();
     status = cudaLaunchKernelExC(&how, kernel, arguments);  // <<<>>> reports errors only through cudaGetLastError
   }
-  if (status != cudaSuccess) fail_launch(status, kernel, blocks, threads);
+  if (status != cudaSuccess) {
+    check_block_memory(ctx.stream(), kernel, bytes);
+    fail_launch(status, kernel, blocks, threads);
+  }
   finish(ctx, name);
 }
 

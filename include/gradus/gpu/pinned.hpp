@@ -11,6 +11,7 @@
 #include "../memory/resource.hpp"
 #include "../memory/stream.hpp"
 #include "device.hpp"
+#include "resource.hpp"
 #include "stream.hpp"
 
 namespace gradus {
@@ -20,11 +21,11 @@ namespace gradus {
 class pinned_resource final : public memory_resource {
   void* do_allocate(const memory_request& request, stream&) override {
     void* memory = nullptr;
-    if (cudaMallocHost(&memory, request.bytes) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      throw shortage("pinned host memory", request, {});
-    }
-    return memory;
+    const cudaError_t status = cudaMallocHost(&memory, request.bytes);
+    if (status == cudaSuccess) return memory;
+    static_cast<void>(cudaGetLastError());
+    if (status == cudaErrorStreamCaptureUnsupported) cuda_kit::fail_in_capture("pinned host memory", request);
+    throw shortage("pinned host memory", request, {});
   }
   void do_deallocate(void* memory, const memory_request&, stream&) noexcept override {
     static_cast<void>(cudaFreeHost(memory));
@@ -36,6 +37,7 @@ class pinned_resource final : public memory_resource {
 /// model's stream. A block is freed after the work of its stream, for which the host waits. Throws out_of_memory.
 class pinned_gpu_resource final : public cuda_resource {
   void* do_allocate(const memory_request& request, cuda_stream& on) override {
+    cuda_kit::refuse_in_capture(on, "pinned host memory", request);
     const cuda_kit::device_guard guard(on.device());
     void* memory = nullptr;
     if (cudaMallocHost(&memory, request.bytes) != cudaSuccess) {

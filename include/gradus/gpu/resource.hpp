@@ -16,6 +16,21 @@
 
 namespace gradus {
 
+namespace cuda_kit {
+
+/// Says that a captured step cannot allocate: memory of a graph would be given and taken back at each launch.
+[[noreturn]] inline void fail_in_capture(const char* who, const memory_request& request) {
+  throw error(std::string(who) + ": a captured step asked " + bytes_text(request.bytes) + " for " +
+              purpose_text(request) +
+              ", and cannot allocate: run the step once before it is captured, with a pool, which keeps its memory, or "
+              "planned memory");
+}
+inline void refuse_in_capture(const cuda_stream& on, const char* who, const memory_request& request) {
+  if (on.captures()) fail_in_capture(who, request);
+}
+
+}  // namespace cuda_kit
+
 /// The driver's stream-ordered allocator on one GPU, with its own memory pool, which keeps freed memory: after the
 /// first steps no allocation reaches the operating system. Use it with streams of that GPU.
 class device_resource final : public cuda_resource {
@@ -52,6 +67,7 @@ class device_resource final : public cuda_resource {
 
  private:
   void* do_allocate(const memory_request& request, cuda_stream& on) override {
+    cuda_kit::refuse_in_capture(on, "device_resource", request);
     void* memory = nullptr;
     cudaError_t status = cudaMallocFromPoolAsync(&memory, request.bytes, pool_, on.handle());
     if (status == cudaErrorMemoryAllocation) {  // cached blocks of other sizes may take the space

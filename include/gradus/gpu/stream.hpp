@@ -118,7 +118,7 @@ class cuda_stream {
   explicit cuda_stream(cuda_device on) : device_(on) {
     cuda_kit::check_available(on, "cuda_stream");
     const cuda_kit::device_guard guard(device_);
-    count_processors();
+    ask_device();
     cuda_kit::check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
   /// The stream of another library or of your own code, which must outlive the result: work of both runs in submission
@@ -167,12 +167,16 @@ class cuda_stream {
   }
   /// True if the environment had GRADUS_CUDA_SYNC=1 when the stream was created, outside of a capture: the host waits
   /// for each kernel of the library, and of launch(), and the error of one that fails names it and its operation.
-  bool waits_for_kernels() const { return waits_ && event::capture_of(handle_) == 0; }
+  bool waits_for_kernels() const { return waits_ && !captures(); }
   /// The CUDA handle, for other libraries.
   cudaStream_t handle() const { return handle_; }
-  /// The GPU, and its number of multiprocessors.
+  /// The GPU, its number of multiprocessors, the shared memory that a block may have, and the second-level cache.
   cuda_device device() const { return device_; }
   int processors() const { return processors_; }
+  std::size_t block_memory() const { return block_memory_; }
+  std::size_t cache_bytes() const { return cache_bytes_; }
+  /// True while work that is submitted becomes part of a graph.
+  bool captures() const { return event::capture_of(handle_) != 0; }
 
   /// The values that kernels look up at each launch of the graph being captured; null unless it will be replayed.
   cuda_kit::followed_values* followed() const { return followed_; }
@@ -188,15 +192,17 @@ class cuda_stream {
 #if CUDART_VERSION >= 12080
     cuda_kit::check(cudaStreamGetDevice(borrowed, &device_.number), "cuda_stream::borrow: cudaStreamGetDevice");
 #endif
-    count_processors();
+    cuda_kit::check_available(device_, "cuda_stream::borrow");
+    ask_device();
   }
   static bool asked_to_wait() {
     const char* const set = std::getenv("GRADUS_CUDA_SYNC");  // NOLINT(concurrency-mt-unsafe): nothing here changes it
     return set != nullptr && std::string_view(set) == "1";
   }
-  void count_processors() {
-    cuda_kit::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device_.number),
-                    "cudaDeviceGetAttribute");
+  void ask_device() {
+    processors_ = cuda_kit::attribute(cudaDevAttrMultiProcessorCount, device_);
+    block_memory_ = static_cast<std::size_t>(cuda_kit::attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_));
+    cache_bytes_ = static_cast<std::size_t>(cuda_kit::attribute(cudaDevAttrL2CacheSize, device_));
   }
 
   cuda_kit::followed_values* followed_ = nullptr;
@@ -204,6 +210,7 @@ class cuda_stream {
   cudaStream_t handle_ = nullptr;
   cuda_device device_;
   int processors_ = 1;
+  std::size_t block_memory_ = 0, cache_bytes_ = 0;
   bool borrowed_ = false;
   bool waits_ = asked_to_wait();
 };

@@ -33,21 +33,22 @@ class basic_workspace {
   /// At least `bytes`, aligned to 256 bytes. Throws out_of_memory.
   void* reserve(context<cuda>& ctx, std::size_t bytes) {
     if (bytes <= bytes_) return memory_;
+    const std::size_t wanted = bytes < least ? least : bytes;
+    const memory_request request{.bytes = wanted, .what = category::temporary, .source = "workspace"};
+    refuse_in_capture(ctx.stream(), "GPU memory", request);
     const device_guard guard(ctx.stream().device());
     ctx.stream().synchronize();
     ctx.stream().note_move();
     static_cast<void>(cudaFree(memory_));
     memory_ = nullptr;
     bytes_ = 0;
-    const std::size_t wanted = bytes < least ? least : bytes;
     const cudaError_t status = cudaMalloc(&memory_, wanted);
     if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
       std::size_t free = 0;
       std::size_t total = 0;
       static_cast<void>(cudaMemGetInfo(&free, &total));
-      throw shortage("GPU memory", {.bytes = wanted, .what = category::temporary, .source = "workspace"},
-                     {.live = total - free, .limit = total, .fits = free});
+      throw shortage("GPU memory", request, {.live = total - free, .limit = total, .fits = free});
     }
     check(status, "cudaMalloc (workspace)");
     bytes_ = wanted;

@@ -37,20 +37,23 @@ struct attention_launches {
                attention_operand<const T> k, attention_operand<const T> v) const {
     if (by_cudnn(ctx, lse, q, k, v, out)) return;
     const int pairs = batch * heads;
-    using tiles = typename flash::forward;
-    const auto run = [&](auto kernel) {
-      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * tiles::row_blocks_of(queries)), tiles::threads,
-                         tiles::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys, typename flash::rules{});
+    const auto run = [&]<class F>(F, auto kernel) {
+      launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * F::row_blocks_of(queries)), F::threads,
+                         F::forward_bytes, pairs, heads, out, lse, q, k, v, queries, keys, typename flash::rules{});
     };
-    if constexpr (on_tensor_cores) run(&tensor_attention_kernel<tiles, T>);
-    else run(&attention_forward_kernel<tiles, C, T>);
+    using tiles = typename flash::forward;
+    if constexpr (on_tensor_cores) run(tiles{}, &tensor_attention_kernel<tiles, T>);
+    else
+      with_flash_tiles<flash_forward, tiles>(
+          ctx.stream(), [&]<class F>(F fitting) { run(fitting, &attention_forward_kernel<F, C, T>); });
   }
   void backward(context<cuda>& ctx, attention_operand<T> dq, attention_operand<T> dk, attention_operand<T> dv,
                 attention_operand<const T> dy, attention_operand<const T> q, attention_operand<const T> k,
                 attention_operand<const T> v, attention_operand<const T> y, const C* lse) const {
     if (by_cudnn(ctx, lse, q, k, v, y, dy, dq, dk, dv)) return;
     const bool all = dq.data != nullptr && (dk.data != nullptr || dv.data != nullptr);
-    backward(ctx, all ? head_blocks(ctx.stream().processors()) : 0, dq, dk, dv, dy, q, k, v, y, lse);
+    const auto& gpu = ctx.stream();
+    backward(ctx, all ? head_blocks(gpu.processors(), gpu.cache_bytes()) : 0, dq, dk, dv, dy, q, k, v, y, lse);
   }
   /// Computes gradients by whole heads, with `by_heads` blocks, or by tiles if that is 0, with the same bits.
   void backward(context<cuda>& ctx, unsigned by_heads, attention_operand<T> dq, attention_operand<T> dk,
@@ -67,6 +70,7 @@ struct attention_launches {
       const attention_gradients<T> g{pairs, heads, queries, keys, dq, dk, dv, dy, q, k, v, y, lse, delta};
       if constexpr (flash::has_whole_heads) {
         using whole = typename flash::whole_heads;
+        static_assert(whole::dkv_bytes + head_dq<whole, T>::bytes <= least_block_memory, "a head fits in every GPU");
         if (by_heads > 0)
           return launch_with_shared(ctx, &tensor_attention_heads_kernel<whole, T>, by_heads, whole::threads,
                                     whole::dkv_bytes + head_dq<whole, T>::bytes, g, delta + aligned);
@@ -78,23 +82,23 @@ struct attention_launches {
       if (dq.data != nullptr) run(&tensor_attention_dq_kernel<flash, T>, queries, flash::dq_bytes);
       if (dk.data != nullptr || dv.data != nullptr) run(&tensor_attention_dkv_kernel<flash, T>, keys, flash::dkv_bytes);
     } else {
-      const auto run = [&](auto kernel, int rows_there, std::size_t bytes, auto... gradients) {
-        launch_with_shared(ctx, kernel, static_cast<unsigned>(pairs * flash::row_blocks_of(rows_there)), flash::threads,
-                           bytes, pairs, heads, gradients..., dy, q, k, v, lse, delta, queries, keys,
-                           typename flash::rules{});
+      const auto run = [&](auto kernel, index_t blocks, std::size_t bytes, auto... gradients) {
+        launch_with_shared(ctx, kernel, static_cast<unsigned>(blocks), flash::threads, bytes, pairs, heads,
+                           gradients..., dy, q, k, v, lse, delta, queries, keys, typename flash::rules{});
       };
-      if (dq.data != nullptr) run(&attention_dq_kernel<flash, C, T>, queries, flash::dq_bytes, dq);
-      if (dk.data != nullptr || dv.data != nullptr)
-        run(&attention_dkv_kernel<flash, C, T>, keys, flash::dkv_bytes, dk, dv);
+      with_flash_tiles<flash_backward, flash>(ctx.stream(), [&]<class F>(F) {
+        if (dq.data != nullptr) run(&attention_dq_kernel<F, C, T>, pairs * F::row_blocks_of(queries), F::dq_bytes, dq);
+        if (dk.data != nullptr || dv.data != nullptr)
+          run(&attention_dkv_kernel<F, C, T>, pairs * F::row_blocks_of(keys), F::dkv_bytes, dk, dv);
+      });
     }
   }
 
   /// Blocks of the backward kernel that takes whole heads; 0: tiles are faster. A block a multiprocessor takes a head
   /// in turn, with five products a tile in place of seven: the last turn must not leave too many idle, and the sums of
   /// dq must fit in the second-level cache.
-  unsigned head_blocks(int processors) const {
+  unsigned head_blocks(int processors, std::size_t cache) const {
     const int pairs = batch * heads;
-    constexpr std::size_t cache = std::size_t{40} << 20;  // an A100's
     const int blocks = std::min(pairs, processors), turns = (pairs + processors - 1) / processors;
     const bool pays = 5 * pairs >= 4 * turns * processors && head_sums() > 0 &&
                       static_cast<index_t>(blocks) * head_sums() * sizeof(float) <= cache;

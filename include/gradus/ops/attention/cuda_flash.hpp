@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "../../core/math.hpp"
+#include "../../gpu/launch.hpp"
 #include "../../gpu/runs.hpp"
 #include "attention.hpp"
 #include "cuda_rules.hpp"
@@ -16,24 +18,25 @@ namespace gradus::cuda_kit {
 /// Attention of one head in tiles in shared memory: scores are never stored (Dao, "FlashAttention-2", 2023).
 ///
 /// A block of 128 threads owns a tile of block_m rows and streams tiles of block_n rows: queries and keys in forward
-/// and dq, keys and queries in dk and dv. Thread (ty, tx) of 16 x 8 owns rows 4 ty .. 4 ty + 3, so that eight adjacent
-/// threads of a warp share a row. One block sums each result, in a fixed order.
+/// and dq, keys and queries in dk and dv. Thread (ty, tx) of 16 x 8 owns Rows rows from Rows ty on, so that eight
+/// adjacent threads of a warp share a row. One block sums each result, in a fixed order: of forward it depends on
+/// block_n, of gradients on no extent of tiles.
 /// @tparam C type of scores and sums
 /// @tparam T type of operands and results
 /// @tparam Rules plain_launch or ruled_launch: which scores count, and what is added to them
-template <class C, class T, index_t Depth, class Rules>
+/// @tparam Rows rows of a thread; a tile of few takes less shared memory, and loads more from global memory
+/// @tparam Columns score columns of a thread
+template <class C, class T, index_t Depth, class Rules, int Rows = 4, int Columns = 4>
 struct flash_attention {
   using forward = flash_attention;  ///< the tiles of its forward kernel
   using rules = Rules;
   static constexpr int threads = 128;
-  static constexpr int block_m = 64, block_n = 32;  ///< rows of the block's tile and of the streamed tiles
-  static constexpr int per_thread = 4;              ///< rows and score columns of a thread
-  static constexpr int width = (static_cast<int>(Depth) + 31) / 32 * 32;  ///< of a tile's row, padded with zeros
-  static constexpr int row_stride = width + 4;                            ///< eight rows start in different banks
+  static constexpr int rows = Rows, columns = Columns;
+  static constexpr int block_m = threads / 8 * rows, block_n = 8 * columns;  ///< the block's tile and streamed tiles
+  static constexpr int width = (static_cast<int>(Depth) + 31) / 32 * 32;     ///< of a tile's row, padded with zeros
+  static constexpr int row_stride = width + 4;                               ///< eight rows start in different banks
   static constexpr int groups = width / 32;  ///< runs of four columns of a row that a thread owns
   static constexpr int scores_stride = block_n + 4;
-  static_assert(block_m == per_thread * (threads / 8) && block_n == per_thread * 8,
-                "thread (ty, tx) of 16 x 8 owns per_thread rows and columns");
   static_assert(threads % 32 == 0 && width % 32 == 0, "the eight threads of a row are in one warp");
   static_assert(row_stride % 4 == 0 && scores_stride % 4 == 0, "runs of four are aligned");
   static_assert(block_n <= threads, "one thread loads each row's lse and delta");
@@ -43,10 +46,13 @@ struct flash_attention {
   static constexpr std::size_t dq_bytes =
       sizeof(C) * (2 * block_m * row_stride + 2 * block_n * row_stride + block_m * scores_stride);
   static constexpr std::size_t dkv_bytes = dq_bytes + sizeof(C) * 2 * block_n;
+  static constexpr bool can_shrink = rows > 1 || columns > 1;
+  /// The next tiles that take less shared memory: rows give way first.
+  using smaller = flash_attention<C, T, Depth, Rules, (rows == 1 ? 1 : rows / 2), (rows > 1 ? columns : columns / 2)>;
 
   using four = vector_of<C, 4>;
-  using scores = C[per_thread][per_thread];
-  using sums = four[per_thread][groups];
+  using scores = C[rows][columns];
+  using sums = four[rows][groups];
 
   static __device__ int ty() { return static_cast<int>(threadIdx.x) / 8; }
   static __device__ int tx() { return static_cast<int>(threadIdx.x) % 8; }
@@ -61,11 +67,11 @@ struct flash_attention {
     return head(x, heads / is.group, pair / is.group);
   }
   /// Loads rows first .. of a head into a tile, times `factor`; rows from `end` on are zero.
-  template <int Rows>
+  template <int Count>
   static __device__ void load_tile(C* tile, const T* from, index_t stride, index_t first, index_t end, C factor) {
     constexpr int run = Depth % vector_width<T> == 0 ? vector_width<T> : 1;
     constexpr int runs = width / run;
-    for (int i = static_cast<int>(threadIdx.x); i < Rows * runs; i += threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < Count * runs; i += threads) {
       const int r = i / runs, at = i % runs * run;
       vector_of<T, run> v{};
       if (at < static_cast<int>(Depth) && first + r < end) v = load<run, true>(from + (first + r) * stride + at, run);
@@ -85,20 +91,20 @@ struct flash_attention {
   /// sum = A B^T for this thread's rows of A and rows tx, tx + 8, .. of B.
   static __device__ void multiply_rows(scores& sum, const C* a, const C* b) {
 #pragma unroll
-    for (int r = 0; r < per_thread; ++r)
+    for (int r = 0; r < rows; ++r)
 #pragma unroll
-      for (int j = 0; j < per_thread; ++j) sum[r][j] = 0;
+      for (int j = 0; j < columns; ++j) sum[r][j] = 0;
 #pragma unroll 4
     for (int d = 0; d < width; d += 4) {
-      four x[per_thread], y[per_thread];
+      four x[rows], y[columns];
 #pragma unroll
-      for (int r = 0; r < per_thread; ++r) x[r] = load<4, true>(a + (ty() * per_thread + r) * row_stride + d, 4);
+      for (int r = 0; r < rows; ++r) x[r] = load<4, true>(a + (ty() * rows + r) * row_stride + d, 4);
 #pragma unroll
-      for (int j = 0; j < per_thread; ++j) y[j] = load<4, true>(b + (tx() + 8 * j) * row_stride + d, 4);
+      for (int j = 0; j < columns; ++j) y[j] = load<4, true>(b + (tx() + 8 * j) * row_stride + d, 4);
 #pragma unroll
-      for (int r = 0; r < per_thread; ++r)
+      for (int r = 0; r < rows; ++r)
 #pragma unroll
-        for (int j = 0; j < per_thread; ++j)
+        for (int j = 0; j < columns; ++j)
 #pragma unroll
           for (int k = 0; k < 4; ++k) sum[r][j] += x[r].at[k] * y[j].at[k];
     }
@@ -107,17 +113,16 @@ struct flash_attention {
   static __device__ void add_product(sums& sum, const C* weights, const C* b) {
 #pragma unroll 2
     for (int j = 0; j < block_n; j += 4) {
-      four w[per_thread];
+      four w[rows];
 #pragma unroll
-      for (int r = 0; r < per_thread; ++r)
-        w[r] = load<4, true>(weights + (ty() * per_thread + r) * scores_stride + j, 4);
+      for (int r = 0; r < rows; ++r) w[r] = load<4, true>(weights + (ty() * rows + r) * scores_stride + j, 4);
 #pragma unroll
       for (int k = 0; k < 4; ++k)
 #pragma unroll
         for (int g = 0; g < groups; ++g) {
           const four v = load<4, true>(b + (j + k) * row_stride + (tx() + 8 * g) * 4, 4);
 #pragma unroll
-          for (int r = 0; r < per_thread; ++r)
+          for (int r = 0; r < rows; ++r)
 #pragma unroll
             for (int i = 0; i < 4; ++i) sum[r][g].at[i] += w[r].at[k] * v.at[i];
         }
@@ -126,9 +131,9 @@ struct flash_attention {
   static __device__ void store_scores(C* to, const scores& s) {
     __syncwarp();  // until the warp has read the previous scores
 #pragma unroll
-    for (int r = 0; r < per_thread; ++r)
+    for (int r = 0; r < rows; ++r)
 #pragma unroll
-      for (int j = 0; j < per_thread; ++j) to[(ty() * per_thread + r) * scores_stride + tx() + 8 * j] = s[r][j];
+      for (int j = 0; j < columns; ++j) to[(ty() * rows + r) * scores_stride + tx() + 8 * j] = s[r][j];
     __syncwarp();
   }
   /// Stores this thread's sums, times factor(row), to rows first .. end - 1 of a head.
@@ -136,8 +141,8 @@ struct flash_attention {
   static __device__ void store_rows(T* to, index_t stride, index_t first, index_t end, bool accumulate, const sums& sum,
                                     const F& factor) {
 #pragma unroll
-    for (int r = 0; r < per_thread; ++r) {
-      const index_t row = first + ty() * per_thread + r;
+    for (int r = 0; r < rows; ++r) {
+      const index_t row = first + ty() * rows + r;
       if (row >= end) continue;
       const C by = factor(r);
 #pragma unroll
@@ -159,6 +164,34 @@ struct flash_attention {
   }
 };
 
+/// Of the GPU that has most shared memory a block.
+inline constexpr std::size_t most_block_memory = std::size_t{227} << 10;
+/// What a block of forward needs with the tiles F, and one of backward.
+struct flash_forward {
+  template <class F>
+  static constexpr std::size_t bytes = F::forward_bytes;
+};
+struct flash_backward {
+  template <class F>
+  static constexpr std::size_t bytes = F::dkv_bytes;
+};
+/// F, or the first smaller tiles of which a block needs at most `Most` bytes.
+template <class Pass, std::size_t Most, class F>
+constexpr auto tiles_within() {
+  if constexpr (Pass::template bytes<F> <= Most || !F::can_shrink) return F{};
+  else return tiles_within<Pass, Most, typename F::smaller>();
+}
+/// Calls run(tiles) with the tiles of a pass that fit in the stream's GPU: two are compiled where the larger do not fit
+/// in all.
+template <class Pass, class F, class Run>
+void with_flash_tiles(const cuda_stream& on, const Run& run) {
+  using large = decltype(tiles_within<Pass, most_block_memory, F>());
+  using small = decltype(tiles_within<Pass, least_block_memory, F>());
+  if constexpr (!std::is_same_v<large, small>)
+    if (Pass::template bytes<large> > on.block_memory()) return run(small{});
+  run(large{});
+}
+
 template <class F, class C, class T>
 __global__ void __launch_bounds__(F::threads)
     attention_forward_kernel(index_t pairs, index_t heads, attention_operand<T> out, C* lse,
@@ -175,9 +208,9 @@ __global__ void __launch_bounds__(F::threads)
   is.enter(heads, pair);
   F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, is.scale());
   typename F::sums sum{};
-  C row_max[F::per_thread], row_sum[F::per_thread];
+  C row_max[F::rows], row_sum[F::rows];
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
+  for (int r = 0; r < F::rows; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
   const index_t end = is.end_key(q0, F::block_m, keys);
   for (index_t j0 = is.first_key(q0) / F::block_n * F::block_n; j0 < end; j0 += F::block_n) {
     if (!is.has_keys(j0, F::block_n)) continue;
@@ -185,11 +218,11 @@ __global__ void __launch_bounds__(F::threads)
     typename F::scores s;
     F::multiply_rows(s, qs, ks);
 #pragma unroll
-    for (int r = 0; r < F::per_thread; ++r) {
+    for (int r = 0; r < F::rows; ++r) {
       C new_max = row_max[r];
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) {
-        const index_t query = q0 + F::ty() * F::per_thread + r, key = j0 + F::tx() + 8 * j;
+      for (int j = 0; j < F::columns; ++j) {
+        const index_t query = q0 + F::ty() * F::rows + r, key = j0 + F::tx() + 8 * j;
         s[r][j] = is.sees(query, key, keys) ? is.score(s[r][j], query, key) : -INFINITY;
         if (s[r][j] > new_max) new_max = s[r][j];
       }
@@ -198,9 +231,9 @@ __global__ void __launch_bounds__(F::threads)
       row_max[r] = new_max;
       C mine = 0;
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) {
+      for (int j = 0; j < F::columns; ++j) {
         mine += s[r][j] = math::exp(s[r][j] - shift);
-        s[r][j] = is.kept(s[r][j], q0 + F::ty() * F::per_thread + r, j0 + F::tx() + 8 * j);
+        s[r][j] = is.kept(s[r][j], q0 + F::ty() * F::rows + r, j0 + F::tx() + 8 * j);
       }
       row_sum[r] = row_sum[r] * rescale + mine;
 #pragma unroll
@@ -212,13 +245,13 @@ __global__ void __launch_bounds__(F::threads)
     F::add_product(sum, weights, vs);
   }
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r) row_sum[r] = F::reduce_row(row_sum[r], [](C a, C b) { return a + b; });
+  for (int r = 0; r < F::rows; ++r) row_sum[r] = F::reduce_row(row_sum[r], [](C a, C b) { return a + b; });
   F::store_rows(F::head(out, heads, pair), out.time, q0, queries, false, sum,
                 [&](int r) { return is.inverse(row_sum[r]); });
   if (lse == nullptr || F::tx() != 0) return;
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r)
-    if (const index_t row = q0 + F::ty() * F::per_thread + r; row < queries)
+  for (int r = 0; r < F::rows; ++r)
+    if (const index_t row = q0 + F::ty() * F::rows + r; row < queries)
       lse[pair * queries + row] = is.shift(row_max[r]) + math::log(is.shift_sum(row_sum[r]));
 }
 
@@ -270,10 +303,10 @@ __global__ void __launch_bounds__(F::threads)
   is.enter(heads, pair);
   F::template load_tile<F::block_m>(qs, F::head(q, heads, pair), q.time, q0, queries, is.scale());
   F::template load_tile<F::block_m>(dys, F::head(dy, heads, pair), dy.time, q0, queries, C(1));
-  C row_lse[F::per_thread], row_delta[F::per_thread];
+  C row_lse[F::rows], row_delta[F::rows];
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r) {
-    const index_t row = q0 + F::ty() * F::per_thread + r;
+  for (int r = 0; r < F::rows; ++r) {
+    const index_t row = q0 + F::ty() * F::rows + r;
     row_lse[r] = row < queries ? lse[pair * queries + row] : C(0);
     row_delta[r] = row < queries ? delta[pair * queries + row] : C(0);
   }
@@ -286,10 +319,10 @@ __global__ void __launch_bounds__(F::threads)
     F::multiply_rows(s, qs, ks);
     F::multiply_rows(d, dys, vs);
 #pragma unroll
-    for (int r = 0; r < F::per_thread; ++r)
+    for (int r = 0; r < F::rows; ++r)
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) {
-        const index_t query = q0 + F::ty() * F::per_thread + r, key = j0 + F::tx() + 8 * j;
+      for (int j = 0; j < F::columns; ++j) {
+        const index_t query = q0 + F::ty() * F::rows + r, key = j0 + F::tx() + 8 * j;
         s[r][j] = is.sees(query, key, keys) ? math::exp(is.score(s[r][j], query, key) - row_lse[r]) *
                                                   (is.kept(d[r][j], query, key) - row_delta[r])
                                             : C(0);
@@ -338,13 +371,13 @@ __global__ void __launch_bounds__(F::threads)
       F::multiply_rows(s, ks, qs);
       F::multiply_rows(d, vs, dys);
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) {
+      for (int j = 0; j < F::columns; ++j) {
         const int at = F::tx() + 8 * j;
         const index_t query = i0 + at;
         const C lse_of_query = row_lse[at], delta_of_query = row_delta[at];
 #pragma unroll
-        for (int r = 0; r < F::per_thread; ++r) {
-          const index_t key = k0 + F::ty() * F::per_thread + r;
+        for (int r = 0; r < F::rows; ++r) {
+          const index_t key = k0 + F::ty() * F::rows + r;
           const bool seen = query < queries && is.sees(query, key, keys);
           s[r][j] = seen ? math::exp(is.score(s[r][j], query, key) - lse_of_query) : C(0);
           d[r][j] = s[r][j] * (is.kept(d[r][j], query, key) - delta_of_query);

@@ -29,9 +29,9 @@ __global__ void __launch_bounds__(F::threads)
   const index_t own_b = per_head ? number / heads : number, own_h = per_head ? number % heads : 0;
   typename F::scores sum;
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r)
+  for (int r = 0; r < F::rows; ++r)
 #pragma unroll
-    for (int j = 0; j < F::per_thread; ++j) sum[r][j] = 0;
+    for (int j = 0; j < F::columns; ++j) sum[r][j] = 0;
   const index_t pairs = (per_batch ? 1 : batch) * (per_head ? 1 : heads);
   for (index_t n = 0; n < pairs; ++n) {
     const index_t b = per_batch ? own_b : per_head ? n : n / heads, h = per_head ? own_h : n % heads;
@@ -48,12 +48,12 @@ __global__ void __launch_bounds__(F::threads)
     F::multiply_rows(s, qs, ks);
     F::multiply_rows(d, dys, vs);
 #pragma unroll
-    for (int r = 0; r < F::per_thread; ++r) {
-      const index_t query = q0 + F::ty() * F::per_thread + r;
+    for (int r = 0; r < F::rows; ++r) {
+      const index_t query = q0 + F::ty() * F::rows + r;
       if (query >= queries) continue;
       const C lse = from.lse[pair * queries + query], of_row = delta[pair * queries + query];
 #pragma unroll
-      for (int j = 0; j < F::per_thread; ++j) {
+      for (int j = 0; j < F::columns; ++j) {
         const index_t key = j0 + F::tx() + 8 * j;
         if (is.sees(query, key, keys))
           sum[r][j] += math::exp(is.score(s[r][j], query, key) - lse) * (is.kept(d[r][j], query, key) - of_row);
@@ -62,10 +62,10 @@ __global__ void __launch_bounds__(F::threads)
   }
   C* const to = dbias + given.rules.bias_head(own_b, own_h) * queries * keys;
 #pragma unroll
-  for (int r = 0; r < F::per_thread; ++r)
+  for (int r = 0; r < F::rows; ++r)
 #pragma unroll
-    for (int j = 0; j < F::per_thread; ++j) {
-      const index_t query = q0 + F::ty() * F::per_thread + r, key = j0 + F::tx() + 8 * j;
+    for (int j = 0; j < F::columns; ++j) {
+      const index_t query = q0 + F::ty() * F::rows + r, key = j0 + F::tx() + 8 * j;
       if (query >= queries || key >= keys) continue;
       C& at = to[query * keys + key];
       at = accumulate ? at + sum[r][j] : sum[r][j];
@@ -81,9 +81,11 @@ struct ruled_attention_launches {
 
   void forward(context<cuda>& ctx, attention_operand<T> out, C* lse, attention_operand<const T> q,
                attention_operand<const T> k, attention_operand<const T> v) const {
-    launch_with_shared(ctx, &attention_forward_kernel<flash, C, T>,
-                       static_cast<unsigned>(pairs() * flash::row_blocks_of(of.queries)), flash::threads,
-                       flash::forward_bytes, pairs(), of.heads, out, lse, q, k, v, of.queries, of.keys, rules);
+    with_flash_tiles<flash_forward, flash>(ctx.stream(), [&]<class F>(F) {
+      launch_with_shared(ctx, &attention_forward_kernel<F, C, T>,
+                         static_cast<unsigned>(pairs() * F::row_blocks_of(of.queries)), F::threads, F::forward_bytes,
+                         pairs(), of.heads, out, lse, q, k, v, of.queries, of.keys, rules);
+    });
   }
   void backward(context<cuda>& ctx, const attention_results<C, T>& to, const attention_inputs<C, T>& from) const {
     const C* const delta = write_delta(ctx, scratch<C>(ctx, pairs() * of.queries), from);
@@ -91,11 +93,13 @@ struct ruled_attention_launches {
       launch_with_shared(ctx, kernel, static_cast<unsigned>(blocks), flash::threads, bytes, pairs(), of.heads,
                          gradients..., from.dy, from.q, from.k, from.v, from.lse, delta, of.queries, of.keys, rules);
     };
-    if (to.q.data != nullptr)
-      run(&attention_dq_kernel<flash, C, T>, pairs() * flash::row_blocks_of(of.queries), flash::dq_bytes, to.q);
-    if (to.k.data != nullptr || to.v.data != nullptr)
-      run(&attention_dkv_kernel<flash, C, T>, of.batch * of.kv_heads * flash::row_blocks_of(of.keys), flash::dkv_bytes,
-          to.k, to.v);
+    with_flash_tiles<flash_backward, flash>(ctx.stream(), [&]<class F>(F) {
+      if (to.q.data != nullptr)
+        run(&attention_dq_kernel<F, C, T>, pairs() * F::row_blocks_of(of.queries), F::dq_bytes, to.q);
+      if (to.k.data != nullptr || to.v.data != nullptr)
+        run(&attention_dkv_kernel<F, C, T>, of.batch * of.kv_heads * F::row_blocks_of(of.keys), F::dkv_bytes, to.k,
+            to.v);
+    });
     bias_gradient(ctx, to, from, delta);
   }
   C* write_delta(context<cuda>& ctx, C* delta, const attention_inputs<C, T>& from) const {
@@ -108,10 +112,12 @@ struct ruled_attention_launches {
     if (to.bias == nullptr) return;
     const auto& is = rules.rules;
     const index_t bias_heads = (is.bias_per_batch ? of.batch : 1) * (is.bias_per_head ? of.heads : 1);
-    const index_t tiles = flash::row_blocks_of(of.queries) * ((of.keys + flash::block_n - 1) / flash::block_n);
-    launch_with_shared(ctx, &attention_bias_kernel<flash, C, T>, static_cast<unsigned>(bias_heads * tiles),
-                       flash::threads, flash::dq_bytes, to.bias, to.accumulate_bias, of.batch, of.heads, from, delta,
-                       of.queries, of.keys, rules);
+    with_flash_tiles<flash_backward, flash>(ctx.stream(), [&]<class F>(F) {
+      const index_t tiles = F::row_blocks_of(of.queries) * ((of.keys + F::block_n - 1) / F::block_n);
+      launch_with_shared(ctx, &attention_bias_kernel<F, C, T>, static_cast<unsigned>(bias_heads * tiles), F::threads,
+                         F::dq_bytes, to.bias, to.accumulate_bias, of.batch, of.heads, from, delta, of.queries, of.keys,
+                         rules);
+    });
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "../../core/math.hpp"
 #include "../../gpu/coarse_number.hpp"
+#include "../../gpu/launch.hpp"
 #include "../../gpu/mma.hpp"
 #include "../../gpu/runs.hpp"
 #include "cuda_tensor_rules.hpp"
@@ -42,6 +43,7 @@ struct tensor_attention {
   /// Backward of whole heads.
   using whole_heads = tensor_attention<T, Depth, Rules, 1, 8>;
   static constexpr bool has_whole_heads = narrow && width % 32 == 0;  // two warps share the columns of 16 rows of dq
+  static_assert(forward_bytes <= least_block_memory && dkv_bytes <= least_block_memory, "tiles fit in every GPU");
   static_assert(block_m % block_n == 0, "a tile's diagonal begins with a streamed tile");
   static_assert(block_n <= threads, "one thread loads each row's lse and delta");
   static_assert(width <= 128, "a warp holds its rows in registers");

@@ -101,6 +101,7 @@ void with_tiles(index_t in, index_t out, const F& run) {
 template <class Tiles, class... Parameters>
 void launch_tiles(context<cuda>& ctx, index_t tiles, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {
+  static_assert(Tiles::bytes <= least_block_memory, "tiles fit in every GPU");
   if (tiles >= index_t{1} << 31)
     throw error("grouped_matmul: a GPU takes fewer than 2^31 tiles per call, here " + std::to_string(tiles) +
                 "; split the rows or groups");
