@@ -107,6 +107,8 @@ TEST_CASE("attention takes whole heads where they fill the GPU's multiprocessors
   CHECK(launches{8, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 96);
   CHECK(launches{10, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 0);    // the second turn would be for 12
   CHECK(launches{64, 12, 2048, 2048}.head_blocks(108, 40 * mebibyte) == 0);    // 54 MiB of sums
+  CHECK(launches{16, 12, 1024, 1024}.head_blocks(108, 40 * mebibyte) == 108);  // as scripts/cuda_cost.py expects
+  CHECK(launches{16, 12, 1024, 1024}.head_blocks(132, 50 * mebibyte) == 0);    // an H100
   CHECK(launches{64, 12, 1024, 1024}.head_blocks(82, 6 * mebibyte) == 0);      // an RTX 3090: 20.5 MiB
   CHECK(launches{64, 12, 1024, 1024}.head_blocks(170, 96 * mebibyte) == 170);  // an RTX 5090: 42.5 MiB
 }

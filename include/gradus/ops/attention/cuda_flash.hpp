@@ -19,8 +19,7 @@ namespace gradus::cuda_kit {
 ///
 /// A block of 128 threads owns a tile of block_m rows and streams tiles of block_n rows: queries and keys in forward
 /// and dq, keys and queries in dk and dv. Thread (ty, tx) of 16 x 8 owns Rows rows from Rows ty on, so that eight
-/// adjacent threads of a warp share a row. One block sums each result, in a fixed order: of forward it depends on
-/// block_n, of gradients on no extent of tiles.
+/// adjacent threads of a warp share a row. One block sums each result, in a fixed order.
 /// @tparam C type of scores and sums
 /// @tparam T type of operands and results
 /// @tparam Rules plain_launch or ruled_launch: which scores count, and what is added to them
