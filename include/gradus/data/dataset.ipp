@@ -162,10 +162,7 @@ token_sequence dataset::encoded(const std::vector<std::string>& paths, const std
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (i > 0 && end) all.push_back(static_cast<Token>(*end));
     if (begin) all.push_back(static_cast<Token>(*begin));
-    const auto file = open_text(paths[i]);
-    std::string text(file->size(), '\0');
-    file->read(0, std::as_writable_bytes(std::span(text)));
-    encoder.encode(text, [&](std::span<const std::int32_t> some) {
+    encoder.encode(open_text(paths[i])->text(), [&](std::span<const std::int32_t> some) {
       for (const std::int32_t t : some) all.push_back(static_cast<Token>(t));
     });
   }

@@ -68,8 +68,8 @@ class ignored_keys {
 /// `prompt`, `chosen` and `rejected`. Prompts and what follows them are all texts, or all lists of messages.
 /// Keys without which an example means something else are refused, such as "tools"; `ignored` lists other keys.
 ///
-/// Throws gradus::error with the file and the line, counted from 1, of what is none of that, or is no UTF-8; and for
-/// files without examples, or in other formats, with what to do.
+/// Throws gradus::error with the file and the line, counted from 1, of what is none of that, is no UTF-8, or has more
+/// than 16 MiB; and for files without examples, in other formats, or that change while they are read, with what to do.
 void read_text_examples(const std::filesystem::path& path, const std::function<void(text_example&&)>& sink);
 
 /// All examples of a file or a folder.

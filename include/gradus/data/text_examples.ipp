@@ -9,7 +9,6 @@
 
 #include "../core/printable.hpp"
 #include "../io/json.hpp"
-#include "../io/mapped_file.hpp"
 #include "../io/text_file.hpp"
 #include "../tokenizer/unicode.hpp"
 #include "text_examples.hpp"
@@ -160,32 +159,29 @@ class example_reader {
 /// The lines or rows of a file.
 class example_file {
  public:
-  explicit example_file(const std::filesystem::path& path) : path_(path), file_(path), left_(file_.text()) {
-    refuse_other_formats(path, file_.bytes().first(std::min<std::size_t>(file_.size(), 8)));
-    if (left_.empty()) throw error(path.string() + ": is empty");
-    if (left_.starts_with("\xEF\xBB\xBF")) left_.remove_prefix(3);
-  }
+  explicit example_file(const std::filesystem::path& path) : file_(path) {}
 
   /// The number of examples.
   std::size_t read_lines(const std::function<void(text_example&&)>& sink) {
     std::size_t count = 0;
-    if (left_.substr(std::min(left_.find_first_not_of(" \t\r\n"), left_.size())).starts_with('['))
-      throw error(path_.string() +
+    const std::string_view start = file_.ahead();
+    if (start.substr(std::min(start.find_first_not_of(" \t\r\n"), start.size())).starts_with('['))
+      throw error(file_.path().string() +
                   ": is one JSON array; write an object a line: python3 -c \"import json; [print(json." +
                   "dumps(e)) for e in json.load(open('FILE'))]\" > FILE.jsonl");
-    while (!left_.empty()) {
-      const std::size_t end = left_.find('\n');
-      const std::string_view line = left_.substr(0, end);
-      left_.remove_prefix(end == std::string_view::npos ? left_.size() : end + 1);
-      first_ = ++last_;
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      check(line);
-      strict_json_builder builder;
-      if (!builder.parse(line))
-        throw error(where() + ": " + builder.problem +
-                    (end == std::string_view::npos ? "; the file ends in this line: it may have been cut short" : ""));
-      sink(example_reader(where()).read(builder.result));
-      ++count;
+    for (bool ended = true; !file_.ahead().empty();) {
+      begin_row();
+      const std::string_view line = this->line(ended);
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos) {
+        check(line);
+        strict_json_builder builder;
+        if (!builder.parse(line))
+          throw error(where() + ": " + builder.problem +
+                      (ended ? "" : "; the file ends in this line: it may have been cut short"));
+        sink(example_reader(where()).read(builder.result));
+        ++count;
+      }
+      file_.skip(line.size() + (ended ? 1 : 0));
     }
     return count;
   }
@@ -200,40 +196,72 @@ class example_file {
       nlohmann::json object = nlohmann::json::object();
       for (std::size_t i = 0; i < names.size(); ++i)
         if (!object.emplace(names[i], std::move(fields[i])).second)
-          throw error(path_.string() + ": two columns are called \"" + printable(names[i].substr(0, 40)) + "\"");
+          throw error(file_.path().string() + ": two columns are called \"" + printable(names[i].substr(0, 40)) + "\"");
       sink(example_reader(where()).read(object));
     }
     return count;
   }
   std::string read_whole() {
-    first_ = 0;
-    check(left_);
-    return std::string(left_);
+    const std::string_view text = file_.ahead(most_of_an_example + 1);
+    refuse_above(text.size());
+    check(text);
+    return std::string(text);
   }
 
  private:
-  std::string where() const { return path_.string() + (first_ > 0 ? ", line " + std::to_string(first_) : ""); }
+  // Encoding takes some ten times the memory of an example, and a model reads a few MB of one at most.
+  static constexpr std::size_t most_of_an_example = std::size_t{1} << 24;
+  static constexpr std::size_t most_columns = 1024;
+
+  std::string where() const { return file_.path().string() + (first_ > 0 ? ", line " + std::to_string(first_) : ""); }
   void check(std::string_view text) const {
     if (unicode::count_broken(text) > 0) throw error(where() + ": is not UTF-8");
   }
+  void refuse_above(std::size_t bytes) const {
+    if (bytes > most_of_an_example)
+      throw error(where() + ": has more than " + std::to_string(most_of_an_example >> 20) +
+                  " MiB, the most of one example; make several of it");
+  }
+  void begin_row() {
+    first_ = ++last_;
+    begin_ = file_.position();
+  }
+  /// The line that follows, without its end; `ended` unless the file ends before it.
+  std::string_view line(bool& ended) {
+    for (std::size_t searched = 0;;) {
+      const std::string_view some = file_.ahead(searched + 1);
+      const std::size_t end = some.find('\n', searched);
+      refuse_above(std::min(end, some.size()));
+      ended = end != std::string_view::npos;
+      if (ended || some.size() == searched) return some.substr(0, end);
+      searched = some.size();
+    }
+  }
   /// Reads the fields of the next row that is no empty line; returns false after the last one.
   bool next_row(char delimiter, bool quotes, std::vector<std::string>& fields) {
-    while (left_.starts_with('\n') || left_.starts_with("\r\n")) {
-      left_.remove_prefix(left_.front() == '\n' ? 1 : 2);
+    const auto line_end = [&] {
+      const std::string_view next = file_.ahead(2);
+      return next.starts_with('\n') ? 1u : next.starts_with("\r\n") ? 2u : 0u;
+    };
+    for (auto end = line_end(); end > 0; end = line_end()) {
+      file_.skip(end);
       ++last_;
     }
-    if (left_.empty()) return false;
-    first_ = ++last_;
+    if (file_.ahead().empty()) return false;
+    begin_row();
     fields.assign(1, {});
-    for (bool begins = true; !left_.empty();) {
-      if (quotes && begins && left_.front() == '"') take_quoted(delimiter, fields.back());
+    for (bool begins = true; !file_.ahead().empty();) {
+      if (quotes && begins && file_.ahead().front() == '"') take_quoted(delimiter, fields.back());
       begins = false;
-      if (left_.empty()) break;
-      const char c = left_.front();
-      const std::size_t line_end = c == '\n' ? 1 : left_.starts_with("\r\n") ? 2 : 0;
-      left_.remove_prefix(std::max<std::size_t>(line_end, 1));
-      if (line_end > 0) break;
+      if (file_.ahead().empty()) break;
+      const char c = file_.ahead().front();
+      const auto end = line_end();
+      file_.skip(std::max(end, 1u));
+      if (end > 0) break;
+      refuse_above(file_.position() - begin_);
       if (c == delimiter) {
+        if (fields.size() == most_columns)
+          throw error(where() + ": has more than " + std::to_string(most_columns) + " fields");
         fields.emplace_back();
         begins = true;
       } else {
@@ -244,24 +272,27 @@ class example_file {
     return true;
   }
   void take_quoted(char delimiter, std::string& field) {
-    for (left_.remove_prefix(1);;) {
-      const std::size_t quote = left_.find('"');
-      if (quote == std::string_view::npos)
-        throw error(where() + ": a quoted field has no end; the file may have been cut short");
-      last_ += static_cast<std::size_t>(std::ranges::count(left_.substr(0, quote), '\n'));
-      field += left_.substr(0, quote);
-      left_.remove_prefix(quote + 1);
-      if (!left_.starts_with('"')) break;
+    for (file_.skip(1);;) {
+      const std::string_view some = file_.ahead();
+      if (some.empty()) throw error(where() + ": a quoted field has no end; the file may have been cut short");
+      const std::string_view part = some.substr(0, some.find('"'));
+      last_ += static_cast<std::size_t>(std::ranges::count(part, '\n'));
+      field += part;
+      file_.skip(part.size());
+      refuse_above(file_.position() - begin_);
+      if (part.size() == some.size()) continue;
+      file_.skip(1);
+      if (!file_.ahead().starts_with('"')) break;
       field += '"';
-      left_.remove_prefix(1);
+      file_.skip(1);
     }
-    if (!left_.empty() && left_.front() != delimiter && left_.front() != '\n' && left_.front() != '\r')
+    const std::string_view next = file_.ahead();
+    if (!next.empty() && next.front() != delimiter && next.front() != '\n' && next.front() != '\r')
       throw error(where() + ": a quoted field goes on after its quote; a quote within one is written twice");
   }
 
-  std::filesystem::path path_;
-  mapped_file file_;
-  std::string_view left_;             // after the current line or row
+  text_stream file_;
+  std::size_t begin_ = 0;             // where the current row begins
   std::size_t first_ = 0, last_ = 0;  // lines of the current row, counted from 1
 };
 

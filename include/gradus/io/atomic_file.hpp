@@ -16,8 +16,8 @@ namespace gradus {
 
 /// Writes to `<path>.tmp`; commit() flushes it to disk and renames it to `path`. A failure before that (full disk,
 /// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason: also
-/// if `<path>.tmp` is a symbolic link, which is not followed, or another process writes it. What a process left behind
-/// that was killed is replaced.
+/// if `path` is a directory, a device, a pipe or the like, which a rename would replace, if `<path>.tmp` is a symbolic
+/// link, which is not followed, or if another process writes it. What a process left behind that was killed is replaced.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);
@@ -35,6 +35,7 @@ class atomic_file {
 
  private:
   [[noreturn]] void fail();
+  void refuse_what_is_no_file();
   void discard() noexcept;
 
   std::filesystem::path path_;

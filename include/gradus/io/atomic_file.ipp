@@ -39,6 +39,7 @@ GRADUS_IMPL std::FILE* open_new(const std::filesystem::path& path) {
 
 GRADUS_IMPL atomic_file::atomic_file(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
   temporary_ += ".tmp";
+  refuse_what_is_no_file();
   errno = 0;
   file_ = detail::open_new(temporary_);
   if (file_ == nullptr) fail();
@@ -63,6 +64,7 @@ GRADUS_IMPL void atomic_file::commit(const std::function<void()>& before_rename)
   // A full disk may be reported only on close.
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
   if (before_rename) before_rename();
+  refuse_what_is_no_file();
   std::error_code problem;
   std::filesystem::rename(temporary_, path_, problem);
   if (problem) {
@@ -80,6 +82,16 @@ GRADUS_IMPL void atomic_file::fail() {
   if (reason == ELOOP) why = temporary_.string() + " is a symbolic link, which is not followed; remove it";
   if (reason == EBUSY) why = temporary_.string() + " is being written by another process";
   throw error(path_.string() + ": cannot be written: " + why);
+}
+
+GRADUS_IMPL void atomic_file::refuse_what_is_no_file() {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path_, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  discard();
+  throw error(path_.string() + ": cannot be written: it is " +
+              (std::filesystem::is_directory(status) ? "a directory" : "a device, a pipe or the like") +
+              "; name a file");
 }
 
 GRADUS_IMPL void atomic_file::discard() noexcept {

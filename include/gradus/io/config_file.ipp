@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "config_file.hpp"
-#include "mapped_file.hpp"
+#include "random_access_file.hpp"
 
 namespace gradus {
 
@@ -15,16 +15,16 @@ GRADUS_IMPL config_entries read_config(const std::filesystem::path& path) {
   if (std::filesystem::exists(status) && !std::filesystem::is_directory(status) &&
       !std::filesystem::is_regular_file(status))
     throw error(path.string() + ": is not a plain file");
-  const mapped_file file(path);
-  const auto trimmed = [](std::string_view text) {
+  const std::string text = random_access_file(path).text();
+  const auto trimmed = [](std::string_view padded) {
     constexpr std::string_view blanks = " \t\r";
-    const std::size_t begin = text.find_first_not_of(blanks);
+    const std::size_t begin = padded.find_first_not_of(blanks);
     if (begin == std::string_view::npos) return std::string_view();
-    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+    return padded.substr(begin, padded.find_last_not_of(blanks) + 1 - begin);
   };
   config_entries entries;
   std::size_t number = 0;
-  for (std::string_view left = file.text(); !left.empty();) {
+  for (std::string_view left = text; !left.empty();) {
     const std::string_view line = trimmed(left.substr(0, left.find('\n')));
     left.remove_prefix(std::min(left.find('\n'), left.size() - 1) + 1);
     ++number;

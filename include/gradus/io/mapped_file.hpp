@@ -2,10 +2,8 @@
 // Read-only files mapped into memory.
 
 #include <cstddef>
-#include <cstdio>
 #include <filesystem>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,10 +13,10 @@
 namespace gradus {
 
 /// The bytes of a file, mapped into memory: the system reads a page at its first access and may drop it later, so files
-/// may exceed memory. Reads pipes as a whole.
+/// may exceed memory. Reads pipes as a whole, as a random_access_file does.
 ///
-/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable. The file must not be
-/// shortened while it is mapped: an access beyond its new end ends the program.
+/// Throws gradus::error like random_access_file. The file must not be shortened while it is mapped: an access beyond its
+/// new end ends the program. So it is for a program's own files; what a user names is read by a random_access_file.
 class mapped_file {
  public:
   explicit mapped_file(std::filesystem::path path);
@@ -39,11 +37,8 @@ class mapped_file {
   void release() const;
 
  private:
-  [[noreturn]] void fail(const std::string& what) const;
-
-  /// Returns false if the file must be read: its size is 0, as for files of /proc, or it cannot be mapped.
-  bool map(std::FILE* file);
-  void read(std::FILE* file);
+  /// Returns false if the file must be read: it is a pipe, its size is 0, as for files of /proc, or it cannot be mapped.
+  bool map();
 
   std::filesystem::path path_;
   void* mapped_ = nullptr;

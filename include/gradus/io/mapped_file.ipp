@@ -1,25 +1,18 @@
 #pragma once
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <system_error>
 #include <utility>
 
 #include "../core/platform.hpp"
 #include "mapped_file.hpp"
+#include "random_access_file.hpp"
 
 namespace gradus {
 
 GRADUS_IMPL mapped_file::mapped_file(std::filesystem::path path) : path_(std::move(path)) {
-  std::error_code problem;
-  const auto status = std::filesystem::status(path_, problem);
-  if (status.type() == std::filesystem::file_type::not_found) fail("no such file");
-  if (std::filesystem::is_directory(status)) fail("is a directory; name a file");
-  errno = 0;
-  const auto close = [](std::FILE* f) { std::fclose(f); };
-  const std::unique_ptr<std::FILE, decltype(close)> file(platform::open_stream(path_.c_str(), "rb"), close);
-  if (file == nullptr) fail(std::string("cannot be read: ") + std::strerror(errno));
-  if (!map(file.get())) read(file.get());
+  if (map()) return;
+  const random_access_file file(path_);
+  read_.resize(file.size());
+  file.read(0, read_);
+  size_ = read_.size();
 }
 
 GRADUS_IMPL mapped_file::mapped_file(mapped_file&& other) noexcept
@@ -45,23 +38,16 @@ GRADUS_IMPL void mapped_file::release() const {
   if (mapped_ != nullptr) platform::drop_pages(mapped_, size_);
 }
 
-GRADUS_IMPL void mapped_file::fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
-
-GRADUS_IMPL bool mapped_file::map(std::FILE* file) {
+GRADUS_IMPL bool mapped_file::map() {
   platform::file_state found{};
-  if (!platform::state_of(platform::file_of(file), found) || !found.is_regular || found.size == 0) return false;
-  mapped_ = platform::map_to_read(platform::file_of(file), found.size);
-  if (mapped_ == nullptr) return false;
-  size_ = found.size;
-  return true;
-}
-
-GRADUS_IMPL void mapped_file::read(std::FILE* file) {
-  std::vector<std::byte> block(1 << 16);
-  while (const std::size_t got = std::fread(block.data(), 1, block.size(), file))
-    read_.insert(read_.end(), block.begin(), block.begin() + static_cast<std::ptrdiff_t>(got));
-  if (std::ferror(file) != 0) fail(std::string("cannot be read: ") + std::strerror(errno));
-  size_ = read_.size();
+  if (!platform::state_of(path_.c_str(), found) || !found.is_regular || found.size == 0) return false;
+  const int file = platform::open_file(path_.c_str(), platform::file_use::read);
+  if (file < 0) return false;
+  if (platform::state_of(file, found) && found.is_regular && found.size != 0)
+    mapped_ = platform::map_to_read(file, found.size);
+  platform::close_file(file);
+  size_ = mapped_ != nullptr ? found.size : 0;
+  return mapped_ != nullptr;
 }
 
 }  // namespace gradus

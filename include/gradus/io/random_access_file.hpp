@@ -3,24 +3,28 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "../core/config.hpp"
 #include "../core/error.hpp"
 #include "../core/platform.hpp"
-#include "mapped_file.hpp"
 
 namespace gradus {
 
-/// Reads parts of a file that must not change, possibly larger than memory. Reads pipes as a whole.
+/// Reads parts of a file that must not change, possibly larger than memory. Reads pipes as a whole, and files without a
+/// size, as those of /proc.
 ///
-/// Unlike with a mapped_file, the file may be rewritten or shortened at any time: the next read() throws.
+/// The reader of all files that users name: they may be rewritten or shortened at any time, and the next read() throws.
+/// A mapped_file does not survive that.
 ///
-/// Throws gradus::error, which names the file, if it is missing, a directory or unreadable.
+/// Throws gradus::error, which names the file, if it is missing, a directory, a device or unreadable, or if a pipe
+/// brings more than `most_of_a_pipe` bytes.
 class random_access_file {
  public:
+  static constexpr std::size_t most_of_a_pipe = std::size_t{1} << 28;
+
   explicit random_access_file(std::filesystem::path path);
   random_access_file(const random_access_file&) = delete;
   random_access_file& operator=(const random_access_file&) = delete;
@@ -33,18 +37,22 @@ class random_access_file {
   /// or has changed since it was opened: in size or modification time.
   void read(std::size_t at, std::span<std::byte> to) const;
 
+  /// All of its bytes. Throws gradus::error as read() does.
+  std::string text() const;
+
   /// True if the path now names another file or none; read() still reads the opened one.
   bool replaced() const;
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
   bool open();  // false if the file must be read as a whole
+  void read_whole();
   void close();
 
   std::filesystem::path path_;
   int file_ = -1;
   platform::file_state opened_{};
-  std::optional<mapped_file> whole_;
+  std::vector<std::byte> whole_;  // of what was read as a whole
 };
 
 }  // namespace gradus

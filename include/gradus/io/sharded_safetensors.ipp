@@ -1,6 +1,6 @@
 #pragma once
 #include "json.hpp"
-#include "mapped_file.hpp"
+#include "random_access_file.hpp"
 #include "sharded_safetensors.hpp"
 
 namespace gradus {
@@ -30,7 +30,7 @@ GRADUS_IMPL std::vector<std::string> sharded_safetensors::names() const {
 
 GRADUS_IMPL void sharded_safetensors::open_index() {
   const auto fail = [&](const std::string& what) { throw error(path_.string() + ": " + what); };
-  const nlohmann::json index = parse_json(mapped_file(path_).text(), path_.string());
+  const nlohmann::json index = parse_json(random_access_file(path_).text(), path_.string());
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     fail("is not an index of safetensors files: it has no object 'weight_map'");
   std::map<std::string, std::size_t> places;  // index of a file in files_

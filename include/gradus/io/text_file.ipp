@@ -34,12 +34,26 @@ GRADUS_IMPL void detail::check_text_file(const random_access_file& file) {
   refuse_other_formats(file.path(), some);
 }
 
+GRADUS_IMPL detail::text_stream::text_stream(const std::filesystem::path& path) : file_(path) {
+  check_text_file(file_);
+  if (ahead(3).starts_with("\xEF\xBB\xBF")) skip(3);
+}
+
+GRADUS_IMPL void detail::text_stream::fill(std::size_t least) {
+  constexpr std::size_t block = 1 << 18;
+  buffer_.erase(0, at_);
+  at_ = 0;
+  const std::size_t held = buffer_.size();
+  const std::size_t more = std::min(std::max({block, held, least - held}), file_.size() - read_);
+  buffer_.resize(held + more);
+  file_.read(read_, std::as_writable_bytes(std::span(buffer_).subspan(held)));
+  read_ += more;
+}
+
 GRADUS_IMPL std::string read_text(const std::filesystem::path& path) {
   const random_access_file file(path);
   detail::check_text_file(file);
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return file.text();
 }
 
 }  // namespace gradus

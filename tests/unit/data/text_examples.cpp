@@ -193,6 +193,45 @@ TEST_CASE("a file that was cut short is refused") {
   refused("cut.csv", "text\na\n\"b\nc", ", line 3: a quoted field has no end; the file may have been cut short");
 }
 
+TEST_CASE("a file that is cut short while it is read is an error, and ends no program") {
+  for (const std::string name : {"shrinks.jsonl", "shrinks.csv", "shrinks.tsv"}) {
+    const bool lines = name.ends_with("jsonl");
+    std::string text = lines ? "" : "text\n";
+    while (text.size() < 2'000'000) text += lines ? "{\"text\": \"some words\"}\n" : "some words\n";
+    const auto path = file_of(name, text);
+    const auto cut = [&](gr::text_example&&) { std::filesystem::resize_file(path, 10); };
+    CHECK_THROWS_WITH_AS(
+        gr::read_text_examples(path, cut),
+        (path.string() + ": has changed since it was opened; it must not change while it is in use").c_str(),
+        gr::error);
+  }
+}
+
+TEST_CASE("an example of more than 16 MiB, or a table of more than 1024 columns, is refused with its line") {
+  const std::string large(16 << 20, 'a');
+  const std::string message = ": has more than 16 MiB, the most of one example; make several of it";
+  refused("large.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" + large + "\"}\n", ", line 2" + message);
+  refused("large.csv", "text\na\n" + large + "a\n", ", line 3" + message);
+  refused("large.csv", "text\na\n\"\n" + large + "\"\n", ", line 3" + message);
+  refused("large.txt", large + "a", message);
+  CHECK(read("large.txt", large).size() == 1);
+  refused("wide.csv", std::string(1024, ','), ", line 1: has more than 1024 fields");
+}
+
+TEST_CASE("rows are read whole wherever the file is divided for reading") {
+  std::string lines, table = "prompt,completion\n";
+  for (int i = 0; i < 3000; ++i) {
+    const std::string text(static_cast<std::size_t>(i * 37 % 701), static_cast<char>('a' + i % 26));
+    lines += "{\"prompt\": \"p\", \"completion\": \"" + text + "\"}" + (i % 3 == 0 ? "\r\n" : "\n");
+    table += "p,\"" + text + "\n\"\"\"" + (i % 3 == 0 ? "\r\n" : "\n");
+    const examples all = i % 500 == 499 ? read("l.jsonl", lines) : examples();
+    if (!all.empty()) CHECK(std::get<gr::completion_example>(all.back().content).completion == text);
+    const examples rows = i % 500 == 499 ? read("t.csv", table) : examples();
+    if (!rows.empty()) CHECK(std::get<gr::completion_example>(rows.back().content).completion == text + "\n\"");
+    if (!rows.empty()) CHECK((all.size() == rows.size() && all.size() == static_cast<std::size_t>(i) + 1));
+  }
+}
+
 TEST_CASE("tables have the same keys as columns") {
   const examples csv = read("t.csv", "id,completion,prompt\r\n1,\"a \"\"b\"\",\nc\",p\r\n\r\n2,, x \n");
   REQUIRE(csv.size() == 2);

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <gradus/io/atomic_file.hpp>
+#include <gradus/io/mapped_file.hpp>
 #include <gradus/io/random_access_file.hpp>
+#include <gradus/io/text_file.hpp>
 #include <iterator>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 
 #if !defined(_WIN32)
 #include <sys/stat.h>
+#include <csignal>
 
 #include <fstream>
 #include <thread>
@@ -116,5 +119,52 @@ TEST_CASE("a pipe is read to its end, and then at any place") {
   CHECK(a.size() == 200003);
   CHECK(bytes_of(a, 200000, 3) == "end");
   CHECK_FALSE(a.replaced());
+}
+
+TEST_CASE("what may have no end is refused: a device, and a pipe of more than 256 MiB") {
+  for (const char* device : {"/dev/zero", "/dev/null", "/dev/urandom"}) {
+    if (!fs::exists(device)) continue;
+    const std::string message = std::string(device) + ": is a device, which may have no end; name a file";
+    CHECK_THROWS_WITH_AS(gradus::random_access_file{device}, message.c_str(), gradus::error);
+    CHECK_THROWS_WITH_AS(gradus::mapped_file{device}, message.c_str(), gradus::error);
+    CHECK_THROWS_WITH_AS(gradus::read_text(device), message.c_str(), gradus::error);
+  }
+  const gradus_test::scratch_folder f;
+  const fs::path pipe = f.path / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const std::string part(1 << 20, 'x');
+  std::thread writer([&] {
+    std::ofstream to(pipe);
+    for (int i = 0; i <= 256; ++i) to << part;
+  });
+  CHECK_THROWS_WITH_AS(gradus::random_access_file{pipe}, doctest::Contains("brings more than 256 MiB"), gradus::error);
+  writer.join();
+  std::signal(SIGPIPE, before);
+}
+
+TEST_CASE("a save over what is no file is refused, and leaves it as it is") {
+  const gradus_test::scratch_folder f;
+  const fs::path pipe = f.path / "pipe", folder = f.path / "folder", link = f.path / "link";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_directory(folder);
+  fs::create_symlink("/dev/null", link);
+  const auto refused = [&](const fs::path& path, const char* what) {
+    CHECK_THROWS_WITH_AS(gradus::write_file_atomically(path, "text"),
+                         (path.string() + ": cannot be written: it is " + what + "; name a file").c_str(),
+                         gradus::error);
+    CHECK_FALSE(fs::exists(path.string() + ".tmp"));
+  };
+  refused(pipe, "a device, a pipe or the like");
+  refused(link, "a device, a pipe or the like");
+  refused(folder, "a directory");
+  CHECK(fs::is_fifo(pipe));
+  CHECK(fs::is_symlink(link));
+
+  gradus::atomic_file late(f.path / "late");
+  late.write("text");
+  REQUIRE(mkfifo((f.path / "late").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(late.commit(), doctest::Contains("it is a device, a pipe or the like"), gradus::error);
+  CHECK(fs::is_fifo(f.path / "late"));
 }
 #endif
