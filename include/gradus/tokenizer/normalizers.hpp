@@ -22,6 +22,12 @@
 
 namespace gradus::normalizers {
 
+/// The most bytes that normalizers may make of a text of `bytes`: no tokenizer of a model makes half of it, and one from
+/// elsewhere whose replacements are long, or follow each other, would fill any memory.
+constexpr std::size_t most_bytes(std::size_t bytes) { return 32 * bytes + 256; }
+/// Throws gradus::error if a text of `bytes` has become longer than `most`.
+void check_growth(std::size_t bytes, std::size_t most);
+
 /// A normal form of Unicode.
 template <unicode::normal_form Form>
 struct unicode_form {
@@ -72,7 +78,9 @@ struct replace {
   }
   /// Throws gradus::error where parts of a match are asked for ("$1").
   void prepare() const;
-  void operator()(std::string& text) const;
+  /// Throws gradus::error if the result is longer than `most`.
+  void operator()(std::string& text, std::size_t most) const;
+  void operator()(std::string& text) const { (*this)(text, most_bytes(text.size())); }
 };
 
 /// Puts something before a text that is not empty.
@@ -113,7 +121,9 @@ struct precompiled {
   static void fields(auto& of, const auto& f) { f.bytes("precompiled_charsmap", of.charsmap); }
   /// Throws gradus::error unless there are a trie and texts.
   void prepare();
-  void operator()(std::string& text) const;
+  /// Throws gradus::error if the result is longer than `most`.
+  void operator()(std::string& text, std::size_t most) const;
+  void operator()(std::string& text) const { (*this)(text, most_bytes(text.size())); }
 
  private:
   /// What replaces a text, which begins with what a rule fits; nothing if none does.

@@ -63,6 +63,12 @@ inline std::size_t cluster(std::string_view text) {
 
 }  // namespace detail
 
+GRADUS_IMPL void check_growth(std::size_t bytes, std::size_t most) {
+  if (bytes > most)
+    throw error("the tokenizer's normalizers make more than " + std::to_string(most) +
+                " bytes of a text; they may make 32 times its size and 256 bytes");
+}
+
 GRADUS_IMPL void strip_accents::operator()(std::string& text) const {
   text = detail::without(text, [](char32_t c) { return unicode::is(c, unicode::property::mark); });
 }
@@ -86,13 +92,14 @@ GRADUS_IMPL void replace::prepare() const {
     throw error("Replace: the content '" + content + "' asks for parts of a match by '$', which is not read");
 }
 
-GRADUS_IMPL void replace::operator()(std::string& text) const {
+GRADUS_IMPL void replace::operator()(std::string& text, std::size_t most) const {
   std::string replaced;
   std::size_t done = 0;
   text_pattern::finder matches(pattern, text);
   for (auto m = matches.next(); m; m = matches.next()) {
     replaced.append(text, done, m->begin - done).append(content);
     done = m->end;
+    check_growth(replaced.size(), most);
   }
   if (done == 0 && replaced.empty()) return;
   text = std::move(replaced.append(text, done));
@@ -147,12 +154,13 @@ GRADUS_IMPL std::optional<std::string_view> precompiled::replacement(std::string
   return std::nullopt;
 }
 
-GRADUS_IMPL void precompiled::operator()(std::string& text) const {
+GRADUS_IMPL void precompiled::operator()(std::string& text, std::size_t most) const {
   std::string to;
   to.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view all = std::string_view(text).substr(at, detail::cluster(std::string_view(text).substr(at)));
     at += all.size();
+    check_growth(to.size(), most);
     if (const auto whole = all.size() < 6 ? replacement(all) : std::nullopt) {
       to += *whole;
       continue;

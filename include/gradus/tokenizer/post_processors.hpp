@@ -1,6 +1,7 @@
 #pragma once
 // What a tokenizer puts around the tokens of a text, with the names of Hugging Face's tokenizers 0.23.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,15 +38,20 @@ struct template_processing {
     f("pair", of.pair);
     f("special_tokens", of.special_tokens);
   }
-  /// Throws gradus::error for a special token without ids, and for a pair that lacks a text.
+  /// Throws gradus::error for a special token without ids, for more than 1024 of them in a template, and for a pair that
+  /// lacks a text.
   void prepare() const {
     for (const auto* pieces : {&single, &pair}) {
       int texts[2] = {};
+      std::size_t ids = 0;
       for (const template_piece& piece : *pieces) {
+        const auto special = special_tokens.find(piece.token);
         if (piece.kind != template_piece::special) ++texts[piece.kind];
-        else if (!special_tokens.contains(piece.token))
+        else if (special == special_tokens.end())
           throw error("the template has '" + piece.token + "', which is not among its special tokens");
+        else ids += special->second.size();
       }
+      if (ids > 1024) throw error("a template has " + std::to_string(ids) + " special tokens; 1024 may be");
       if (texts[0] != 1 || texts[1] != (pieces == &pair ? 1 : 0))
         throw error("a template must have its text, or its two texts, once each");
     }

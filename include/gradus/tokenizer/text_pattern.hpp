@@ -25,8 +25,8 @@ struct expression_match;
 class text_pattern {
  public:
   text_pattern() = default;
-  /// Throws gradus::error for an expression that is none, that would match other texts in Oniguruma, which tokenizers
-  /// are written for, or that needs PCRE2 where it is not there.
+  /// Throws gradus::error for an expression that is none, that has more than 16 KiB, that would match other texts in
+  /// Oniguruma, which tokenizers are written for, or that needs PCRE2 where it is not there.
   explicit text_pattern(std::string text, bool regular_expression = false);
 
   const std::string& text() const { return text_; }
@@ -54,6 +54,7 @@ class text_pattern::finder {
  public:
   finder(const text_pattern& pattern, std::string_view text);
   /// The next match after the last one, which may be empty, but not where the last one ended; nothing at the end.
+  /// Throws gradus::error if PCRE2 needs more than 256 MiB to find it, or too many steps for the text's size.
   std::optional<match> next();
 
  private:

@@ -17,6 +17,11 @@ GRADUS_IMPL tokenizer::tokenizer(tokenizer_parts parts) : parts_(std::move(parts
   std::visit(prepare, parts_.model);
   for (auto& part : parts_.post_processors) std::visit(prepare, part);
   for (auto& part : parts_.decoders) std::visit(prepare, part);
+  constexpr auto is_byte_level = [](const auto& part) {
+    return std::holds_alternative<pre_tokenizers::byte_level>(part);
+  };
+  if (std::ranges::count_if(parts_.pre_tokenizers, is_byte_level) > 4)
+    throw error("more than 4 ByteLevel pre-tokenizers; each may double a text, and tokenizers have one");
   byte_level_ = !parts_.pre_tokenizers.empty() &&
                 std::holds_alternative<pre_tokenizers::byte_level>(parts_.pre_tokenizers.back());
   place_added_tokens();
@@ -120,7 +125,13 @@ GRADUS_IMPL std::vector<tokenizer::token> tokenizer::end_tokens() const {
 }
 
 GRADUS_IMPL void tokenizer::normalize(std::string& text) const {
-  for (const auto& part : parts_.normalizers) std::visit([&](const auto& rewrite) { rewrite(text); }, part);
+  const std::size_t most = normalizers::most_bytes(text.size());
+  const auto apply = [&](const auto& rewrite) {
+    if constexpr (requires { rewrite(text, most); }) rewrite(text, most);
+    else rewrite(text);
+    normalizers::check_growth(text.size(), most);
+  };
+  for (const auto& part : parts_.normalizers) std::visit(apply, part);
 }
 
 template <class Sink>
@@ -207,7 +218,19 @@ GRADUS_IMPL std::string tokenizer::decode(std::span<const token> tokens, broken_
     if (!text.empty()) texts.emplace_back(text);
   }
   const bool raw = broken == broken_utf8::keep;
-  for (const auto& part : parts_.decoders) std::visit([&](const auto& rewrite) { rewrite(texts, raw); }, part);
+  const auto size = [&] {
+    std::size_t bytes = 0;
+    for (const std::string& text : texts) bytes += text.size();
+    return bytes;
+  };
+  const std::size_t most = normalizers::most_bytes(size());
+  const auto apply = [&](const auto& rewrite) {
+    rewrite(texts, raw);
+    if (size() > most)
+      throw error("the tokenizer's decoders make more than " + std::to_string(most) +
+                  " bytes of a text; they may make 32 times its size and 256 bytes");
+  };
+  for (const auto& part : parts_.decoders) std::visit(apply, part);
   std::string all;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (i > 0 && parts_.decoders.empty()) all += ' ';

@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <functional>
 #include <span>
 
 #include "unicode.hpp"
@@ -81,13 +83,12 @@ inline char32_t composed(char32_t a, char32_t b) {
 
 /// Puts marks into the canonical order (chapter 3.11).
 inline void order_marks(std::span<char32_t> text) {
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    const char32_t mark = text[i];
-    const std::uint32_t rank = combining_class(mark);
-    std::size_t to = i;
-    if (rank != 0)
-      for (; to > 0 && combining_class(text[to - 1]) > rank; --to) text[to] = text[to - 1];
-    text[to] = mark;
+  const auto is_mark = [](char32_t c) { return combining_class(c) != 0; };
+  for (auto begin = text.begin(); begin != text.end();) {
+    begin = std::find_if(begin, text.end(), is_mark);
+    const auto end = std::find_if_not(begin, text.end(), is_mark);
+    std::ranges::stable_sort(begin, end, std::less(), [](char32_t c) { return combining_class(c); });
+    begin = end;
   }
 }
 

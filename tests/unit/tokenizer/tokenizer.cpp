@@ -370,3 +370,44 @@ TEST_CASE("parts that cannot work are refused") {
   CHECK_THROWS_WITH_AS((void)by.decode(list{5, 256}), "the token 256 is outside the vocabulary of 256", gr::error);
   CHECK_THROWS_AS((void)by.bytes_of(-1), gr::error);
 }
+
+TEST_CASE("what a tokenizer makes of a text is bounded by the text's size") {
+  using parts = gr::tokenizer_parts;
+  const auto by = [](const auto& change) {
+    parts made = gr::byte_level_tokenizer().parts();
+    change(made);
+    return gr::tokenizer(std::move(made));
+  };
+  const auto longer = [](std::size_t bytes) {
+    return gr::normalizers::replace{gr::text_pattern("a"), std::string(bytes, 'a')};
+  };
+  const std::string text(1000, 'a');
+  CHECK(by([&](parts& p) { p.normalizers = {longer(16), longer(2)}; }).encode(text).size() == 32'000);
+  for (const std::size_t each : {3, 10, 1'000'000})
+    CHECK_THROWS_WITH_AS((void)by([&](parts& p) {
+                           p.normalizers = {longer(each), longer(20)};
+                         }).encode(text),
+                         "the tokenizer's normalizers make more than 32256 bytes of a text; they may make 32 times its "
+                         "size and 256 bytes",
+                         gr::error);
+  CHECK_THROWS_WITH_AS(
+      (void)by([&](parts& p) { p.normalizers = {gr::normalizers::prepend{std::string(3000, 'a')}}; }).encode("a"),
+      doctest::Contains("make more than 288 bytes"), gr::error);
+  const auto decoding = by([&](parts& p) {
+    p.decoders.clear();
+    for (int i = 0; i < 9; ++i) p.decoders.push_back(gr::decoders::replace{longer(10)});
+  });
+  CHECK_THROWS_WITH_AS((void)decoding.decode(list{97}), doctest::Contains("the tokenizer's decoders make more than"),
+                       gr::error);
+  CHECK_THROWS_WITH_AS(by([](parts& p) { p.pre_tokenizers.assign(5, gr::pre_tokenizers::byte_level{}); }),
+                       doctest::Contains("more than 4 ByteLevel pre-tokenizers"), gr::error);
+  CHECK_THROWS_WITH_AS(by([](parts& p) {
+                         gr::post_processors::template_processing all{
+                             {{gr::template_piece::first_text}},
+                             {{gr::template_piece::first_text}, {gr::template_piece::second_text}},
+                             {{"x", list(100, 97)}}};
+                         for (int i = 0; i < 11; ++i) all.single.push_back({gr::template_piece::special, "x"});
+                         p.post_processors = {all};
+                       }),
+                       "a template has 1100 special tokens; 1024 may be", gr::error);
+}

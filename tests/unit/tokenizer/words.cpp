@@ -231,4 +231,22 @@ TEST_CASE("another expression is PCRE2's, and means what Oniguruma makes of it; 
     CHECK_THROWS_WITH_AS(gradus::text_pattern(other, true), doctest::Contains("which is not read"), gradus::error);
   CHECK_THROWS_WITH_AS(gradus::text_pattern("(a", true),
                        doctest::Contains("the regular expression (a is none at byte 2"), gradus::error);
+  // A right one needs more stack than compiled code has.
+  std::string letters;
+  for (int i = 0; i < 750; ++i) letters += "ab";
+  CHECK(matches(gradus::text_pattern("(?:a|b)+", true), letters + "c" + letters) == list{letters, letters});
+}
+
+TEST_CASE("an expression that needs memory or steps without bound is an error that names it") {
+  try {
+    gradus::text_pattern("a+", true);
+  } catch (const gradus::error&) { return; }
+  CHECK_THROWS_WITH_AS(matches(gradus::text_pattern("(?:a|b)+", true), std::string(3'000'000, 'a')),
+                       "the regular expression (?:a|b)+ on a text of 3000000 bytes: heap limit exceeded",
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(matches(gradus::text_pattern("(?:a+)+[bc]", true), std::string(1000, 'a')),
+                       "the regular expression (?:a+)+[bc] on a text of 1000 bytes: match limit exceeded",
+                       gradus::error);
+  CHECK_THROWS_WITH_AS(gradus::text_pattern(std::string(16385, 'a'), true),
+                       doctest::Contains("has more than 16384 bytes"), gradus::error);
 }
