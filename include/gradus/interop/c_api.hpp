@@ -75,6 +75,8 @@ void check_c_handle(const void* handle, bool is_of_the_model);
 void check_c_memory(std::size_t given, std::size_t needed);
 void check_c_batch(const void* inputs, const void* results, const char* name_of_results, std::size_t count,
                    index_t most, bool takes_fewer);
+void check_c_learning_rate(double learning_rate);
+[[noreturn]] void refuse_c_loss(double loss);
 std::string checked_c_path(const char* path);
 
 // Whether axis 0 of both numbers the examples, and no other axis is upto<N>.
@@ -122,6 +124,7 @@ class c_program {
       const auto targets = given<target>(y, count);
       const auto loss = t.loss(tape_.watch(std::move(inputs)), targets);
       cost = static_cast<double>(gradus::item(loss.value()));
+      if (x != nullptr && cost - cost != 0) refuse_c_loss(cost);  // of zeros it may be anything
       backward(loss);
     } catch (...) {
       tape_.clear();
@@ -256,6 +259,7 @@ class c_handle {
   void step(const input_value* inputs, const target_value* targets, std::size_t count, double learning_rate,
             double* loss) {
     detail::check_c_batch(inputs, targets, "targets", count, batch::extents[0], batch::bounded);
+    detail::check_c_learning_rate(learning_rate);
     planned_.use(0);
     const double cost = program_.step(inputs, targets, count, learning_rate);
     if (loss != nullptr) *loss = cost;

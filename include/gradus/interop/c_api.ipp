@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <cstdio>
 #include <exception>
 
@@ -46,6 +47,15 @@ GRADUS_IMPL void check_c_batch(const void* inputs, const void* results, const ch
   if (results == nullptr) throw error(std::string(name_of_results) + " are NULL");
   if (count == most || (takes_fewer && count > 0 && count < most)) return;
   throw error(std::to_string(count) + " examples; a batch has " + (takes_fewer ? "1 to " : "") + std::to_string(most));
+}
+
+GRADUS_IMPL void check_c_learning_rate(double learning_rate) {
+  if (std::isfinite(learning_rate) && learning_rate >= 0) return;
+  throw error("the learning rate is " + std::to_string(learning_rate) + "; it must be a number of 0 or more");
+}
+
+GRADUS_IMPL void refuse_c_loss(double loss) {
+  throw error("the loss is " + std::to_string(loss) + ": inputs, targets or parameters are not finite, or too large");
 }
 
 GRADUS_IMPL std::string checked_c_path(const char* path) {

@@ -1,6 +1,7 @@
 // C functions of a model: what they refuse, that steps allocate nothing, and that a loaded handle goes on.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <gradus/gradus.hpp>
@@ -206,6 +207,11 @@ TEST_CASE("what is wrong is one line, and the handle is as before") {
   refused(some_load(h, theirs.c_str()), "some_load: " + theirs);
   std::ofstream(missing) << "something";
   refused(some_load(h, missing.c_str()), missing + ": ");
+  for (const double rate : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1e-3})
+    refused(some_step(h, b.x.data(), b.y.data(), most, rate, nullptr), "it must be a number of 0 or more");
+  batch broken = b;
+  broken.x[3] = std::nanf("");
+  refused(some_step(h, broken.x.data(), broken.y.data(), most, 1e-2, nullptr), "some_step: the loss is nan");
   batch large = b;
   for (float& x : large.x) x *= 1e9f;
   refused(some_step(h, large.x.data(), large.y.data(), most, 0, nullptr), "some_step: an element is too large");
