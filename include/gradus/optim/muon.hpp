@@ -13,6 +13,7 @@
 #include "../core/config.hpp"
 #include "../core/dtype.hpp"
 #include "../core/math.hpp"
+#include "../core/vector.hpp"
 #include "adamw.hpp"
 
 namespace gradus {
@@ -158,9 +159,9 @@ class muon : public optimizer_with<muon_options, T, D, G> {
   constexpr std::vector<place> find_places() {
     static_assert(std::is_same_v<compute_type<T>, float>, "muon(model): its step is made in float, not in double");
     std::vector<place> places;
-    std::vector<std::array<index_t, 2>> shapes;  // of the matrices
-    index_t matrices = 0, others = 0;            // values of the whole model
-    std::vector<index_t> draws;                  // of each parameter, among the draws of its kind
+    detail::vector<std::array<index_t, 2>> shapes;  // of the matrices
+    index_t matrices = 0, others = 0;               // values of the whole model
+    detail::vector<index_t> draws;                  // of each parameter, among the draws of its kind
     for (const auto& e : this->params_.wholes()) {
       index_t& size = is_orthogonal(e) ? matrices : others;
       draws.push_back(size);

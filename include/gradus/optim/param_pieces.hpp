@@ -121,7 +121,8 @@ class param_pieces {
   constexpr param_pieces(Model& model, const std::vector<piece_range>& ranges) {
     visit_trained(model, [&](auto& p) { wholes_.emplace_back(p, wholes_.size()); });
     if (!std::is_constant_evaluated()) names_ = trained_names(model);
-    for (const piece_range& r : ranges) {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const piece_range& r = ranges[i];
       check(r);
       pieces_.emplace_back(wholes_[r.number], r);
     }

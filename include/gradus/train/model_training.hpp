@@ -161,9 +161,8 @@ class model_training {
     constexpr double value() const {
       const auto each = values_->values();
       double sum = 0;
-      index_t number = 0;
-      for (const index_t i : *order_)
-        sum += static_cast<double>(static_cast<float>(each[i])) * share(*shares_, number++) /
+      for (index_t number = 0; number < order_->size(); ++number)
+        sum += static_cast<double>(static_cast<float>(each[(*order_)[number]])) * share(*shares_, number) /
                static_cast<double>(each.size());
       const double all = mean_share(*shares_);
       return all > 0 ? sum / all : sum;
@@ -340,7 +339,7 @@ class model_training {
   static constexpr double share(const std::vector<double>& shares, index_t i) { return shares.empty() ? 1 : shares[i]; }
   static constexpr double mean_share(const std::vector<double>& shares) {
     double sum = 0;
-    for (const double s : shares) sum += s;
+    for (index_t i = 0; i < shares.size(); ++i) sum += shares[i];
     return shares.empty() ? 1 : sum / static_cast<double>(shares.size());
   }
 
