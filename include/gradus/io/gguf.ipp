@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "../core/printable.hpp"
 #include "../core/quantize_block.hpp"
 #include "atomic_file.hpp"
 #include "extents.hpp"
@@ -327,7 +328,9 @@ GRADUS_IMPL std::vector<float> gguf_file::read_floats(std::string_view name, std
   return values;
 }
 
-GRADUS_IMPL void gguf_file::fail(const std::string& what) const { throw error(path().string() + ": " + what); }
+GRADUS_IMPL void gguf_file::fail(const std::string& what) const {
+  throw error(path().string() + ": " + printable(what));  // names in the file may hold anything
+}
 GRADUS_IMPL void gguf_file::fail_key(std::string_view key) const {
   fail((has_key(key) ? "has a value of another type than is needed for '" : "has no key '") + std::string(key) + "'");
 }

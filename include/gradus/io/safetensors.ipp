@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "../core/printable.hpp"
 #include "atomic_file.hpp"
 #include "crc32c.hpp"
 #include "extents.hpp"
@@ -148,7 +149,9 @@ GRADUS_IMPL std::string safetensors_file::quoted(std::string_view name) {
   return std::string("'").append(name).append("'");
 }
 
-GRADUS_IMPL void safetensors_file::fail(const std::string& what) const { throw error(path_.string() + ": " + what); }
+GRADUS_IMPL void safetensors_file::fail(const std::string& what) const {
+  throw error(path_.string() + ": " + printable(what));  // names in the file may hold anything
+}
 
 GRADUS_IMPL void safetensors_file::read_at(std::uint64_t position, void* to, std::size_t bytes) {
   in_.seekg(static_cast<std::streamoff>(position));

@@ -159,6 +159,8 @@ TEST_CASE("a damaged GGUF file is refused in one line") {
   CHECK(refusal(head(0, 1) + text("k") + bytes<std::uint32_t>(9) + bytes<std::uint32_t>(9), 50) ==
         "'k' is a list of lists, which are not read");
   CHECK(refusal(head(0, 1) + text("k") + bytes<std::uint32_t>(13), 50) == "'k' has a value of the unknown type 13");
+  CHECK(refusal(head(0, 1) + text("a\nb\x1b") + bytes<std::uint32_t>(13), 50) ==
+        R"('a\x0ab\x1b' has a value of the unknown type 13)");
   const std::string k = text("k") + bytes<std::uint32_t>(4) + bytes<std::uint32_t>(1);
   CHECK(refusal(head(0, 2) + k + k) == "the key 'k' occurs twice");
   CHECK(refusal(head(0, 1) + text("general.alignment") + bytes<std::uint32_t>(4) + bytes<std::uint32_t>(12)) ==

@@ -218,6 +218,7 @@ TEST_CASE("a malformed safetensors file is refused in one line that says why") {
   CHECK(complains(problem(a4 + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", 12), "where 4 is due"));
   CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), "need 8"));
   CHECK(complains(problem(R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4), "unknown dtype 'F31'"));
+  CHECK(complains(problem(R"({"a\nb":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", 4), R"('a\x0ab' has the)"));
   CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "whole numbers"));
   CHECK(complains(problem(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0),
                   "cannot exist"));
