@@ -28,7 +28,9 @@ struct family_files {
   std::string classes;  ///< "Bert" for BertModel and BertForSequenceClassification
   std::string prefix;   ///< of the tensors of a model with a head
   std::vector<std::pair<const char*, gr::index_t config::*>> sizes;
-  std::vector<const char*> dropouts;  ///< the run has its own
+  nlohmann::json keys;  ///< of its class that are read, and what it takes where a file lacks one
+  std::vector<std::pair<const char*, const char*>> other_names;  ///< of keys, which come first
+  std::vector<const char*> dropouts;                             ///< the run has its own
   const char* activation;
   const char* epsilon;  ///< null: all models have the family's
   name_pairs tensors;   ///< in the encoder, and, behind a slash, in the head
@@ -38,6 +40,7 @@ struct family_files {
 };
 
 inline family_files files_of(family which) {
+  using nlohmann::operator""_json;
   const family_files bert{
       .classes = "Bert",
       .prefix = "bert.",
@@ -48,6 +51,11 @@ inline family_files files_of(family which) {
                 {"vocab_size", &config::vocabulary},
                 {"max_position_embeddings", &config::positions},
                 {"type_vocab_size", &config::segments}},
+      .keys = R"({"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+          "intermediate_size": 3072, "hidden_act": "gelu", "max_position_embeddings": 512, "type_vocab_size": 2,
+          "layer_norm_eps": 1e-12, "is_decoder": false, "add_cross_attention": false,
+          "tie_word_embeddings": true})"_json,
+      .other_names = {},
       .dropouts = {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"},
       .activation = "hidden_act",
       .epsilon = "layer_norm_eps",
@@ -79,6 +87,8 @@ inline family_files files_of(family which) {
     case family::xlm_roberta:
       files.classes = which == family::roberta ? "Roberta" : "XLMRoberta";
       files.prefix = "roberta.";
+      files.keys["pad_token_id"] = 1;
+      if (which == family::roberta) files.keys["vocab_size"] = 50265;
       rename("pooler", "/classifier.dense");
       rename("classifier", "/classifier.out_proj");
       files.other_heads = {"lm_head.", "pooler."};
@@ -92,6 +102,11 @@ inline family_files files_of(family which) {
                      {"hidden_dim", &config::hidden},
                      {"vocab_size", &config::vocabulary},
                      {"max_position_embeddings", &config::positions}};
+      files.keys = R"({"vocab_size": 30522, "max_position_embeddings": 512, "sinusoidal_pos_embds": false,
+          "n_layers": 6, "n_heads": 12, "dim": 768, "hidden_dim": 3072, "activation": "gelu",
+          "tie_word_embeddings": true})"_json;
+      files.other_names = {
+          {"n_layers", "num_hidden_layers"}, {"n_heads", "num_attention_heads"}, {"dim", "hidden_size"}};
       files.dropouts = {"dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"};
       files.activation = "activation";
       files.epsilon = nullptr;
@@ -111,6 +126,10 @@ inline family_files files_of(family which) {
       files.classes = "Albert";
       files.prefix = "albert.";
       files.sizes.emplace_back("embedding_size", &config::embedding);
+      files.keys = R"({"vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096, "num_hidden_layers": 12,
+          "num_hidden_groups": 1, "num_attention_heads": 64, "intermediate_size": 16384, "inner_group_num": 1,
+          "hidden_act": "gelu_new", "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12,
+          "tie_word_embeddings": true})"_json;
       files.dropouts.back() = "classifier_dropout_prob";
       files.tensors.emplace_back("projection", "encoder.embedding_hidden_mapping_in");
       rename("pooler", "pooler");
@@ -226,43 +245,52 @@ inline void read_pooling(const std::filesystem::path& folder, settings& into) {
   }
 }
 
-/// What a folder's config.json says, all of it; for an embedding model, also what sentence-transformers keeps beside
-/// it. Throws gradus::error, which names the key, for a model that would be another one here.
-inline description describe(const std::filesystem::path& folder, bool embeds) {
+/// The config.json in a folder with the values that its family's class has: defaults where it lacks a key, and without
+/// the keys that other families have alone, which transformers ignores. Throws gradus::error for another family's.
+inline gpt::huggingface_config complete_config(const std::filesystem::path& folder) {
   const gpt::huggingface_config file(folder / "config.json");
-  description d;
   const auto known = std::ranges::find(families, file.value("model_type"), &family_facts::type);
   if (known == families.end()) {
     std::string types;
     for (const family_facts& f : families) types += std::string(types.empty() ? "" : ", ") + f.type;
     file.fail("model_type", "; " + types + " are read");
   }
+  const family_files files = files_of(static_cast<family>(known - families.begin()));
+  nlohmann::json all = file.all();
+  for (const auto& [key, other] : files.other_names)
+    if (all.contains(other)) all[key] = all[other];
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    const family_files others = files_of(static_cast<family>(i));
+    for (const auto& [key, otherwise] : others.keys.items())
+      if (!files.keys.contains(key) && key != "pad_token_id") all.erase(key);
+  }
+  for (const auto& [key, otherwise] : files.keys.items())
+    if (!all.contains(key)) all[key] = otherwise;
+  return file.with(std::move(all));
+}
+
+/// What a folder's config.json says, all of it; for an embedding model, also what sentence-transformers keeps beside
+/// it. Throws gradus::error, which names the key, for a model that would be another one here.
+inline description describe(const std::filesystem::path& folder, bool embeds) {
+  const gpt::huggingface_config file = complete_config(folder);
+  description d;
+  const auto known = std::ranges::find(families, file.value("model_type"), &family_facts::type);
   d.sizes.family = static_cast<family>(known - families.begin());
   const family_files files = files_of(d.sizes.family);
-  for (const auto& [key, member] : files.sizes) {
-    const nlohmann::json found = file.value(key);
-    if (found.is_null()) file.fail("has no '" + std::string(key) + "'");
-    if (!found.is_number_integer() || found < 1 || found > 999999) file.fail(key, " where 1 to 999999 is possible");
-    d.sizes.*member = found.get<gr::index_t>();
-  }
+  for (const auto& [key, member] : files.sizes) d.sizes.*member = file.whole(key);
   const auto acts = std::ranges::find(activations, file.value(files.activation),
                                       [](const auto& a) { return nlohmann::json(a.first); });
   if (acts == std::end(activations)) file.fail(files.activation, "; gelu, gelu_new, relu and silu are known");
   d.sizes.activation = acts->second;
   d.settings.epsilon = known->epsilon;
   if (files.epsilon != nullptr) {
-    const nlohmann::json epsilon = file.value(files.epsilon);
-    if (!epsilon.is_null()) {
-      if (!epsilon.is_number() || !(epsilon > 0) || !(epsilon < 1))
-        file.fail(files.epsilon, " where 0 to 1 is possible");
-      d.settings.epsilon = epsilon.get<double>();
-    }
+    d.settings.epsilon = file.number(files.epsilon);
+    if (!(d.settings.epsilon > 0 && d.settings.epsilon < 1)) file.fail(files.epsilon, " where 0 to 1 is possible");
   }
   if (known->first_position > 0) {  // positions follow the padding's
-    const nlohmann::json pad = file.value("pad_token_id");
-    if (!pad.is_null() && (!pad.is_number_integer() || pad < 0 || pad >= d.sizes.positions))
-      file.fail("pad_token_id", " where 0 or more is needed");
-    d.sizes.first_position = pad.is_null() ? known->first_position : pad.get<gr::index_t>() + 1;
+    const gr::index_t pad = file.whole("pad_token_id", 0);
+    if (pad >= d.sizes.positions) file.fail("pad_token_id", ", and there are no positions behind it");
+    d.sizes.first_position = pad + 1;
   }
 
   const nlohmann::json architecture = file.value("architectures");
@@ -290,7 +318,7 @@ inline description describe(const std::filesystem::path& folder, bool embeds) {
 
 /// Throws gradus::error unless a folder's model is the one that a program was compiled for, whatever its labels.
 inline void check_compiled_for(const config& compiled, const description& found, const std::filesystem::path& folder) {
-  const gpt::huggingface_config file(folder / "config.json");
+  const gpt::huggingface_config file = complete_config(folder);
   const auto check = [&](const char* key, bool same, const std::string& wanted) {
     if (!same) file.fail(key, ", and this program was compiled for " + wanted);
   };

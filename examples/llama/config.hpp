@@ -31,46 +31,32 @@ struct family {
   const char* expert_path = "";  ///< where files have them, in a layer; and its parts
   std::array<const char*, 3> expert_parts = {};
 
-  // What a config.json means where it lacks a key.
-  bool tied = false;
-  gr::index_t head_size = 0;  ///< 0: width / heads
-  double norm_eps = 1e-6, rope_base = 10000, window_rope = 0;
-  double window = 0, full_every = 0;
-  bool window_switch = false;  ///< use_sliding_window decides whether there are windows, and
-  bool window_from = false;    ///< max_window_layers from which layer on
-  bool query_scalar = false;   ///< query_pre_attn_scalar stands for the elements of a head in scores' scale: 256
+  // Of a new model, and where a config.json does not say; its other keys are in config_keys.hpp.
+  double rope_base = 10000, window_rope = 0, full_every = 0;
+  bool scaled_rope = true;  ///< rotary positions can be scaled
 
   constexpr bool mixed() const { return *experts != 0; }
 };
 
 /// What Gemmas have in common.
 constexpr family gemma(family own) {
-  own.gelu = own.from_one = own.scaled = own.tied = true;
-  own.head_size = 256;
+  own.gelu = own.from_one = own.scaled = true;
   return own;
 }
 /// What Gemmas from the second on have in common: windows but in one of so many layers.
 constexpr family gemma(family own, double full_every) {
-  own.branch_norms = own.query_scalar = true;
-  own.window = 4096;
+  own.branch_norms = true;
   own.full_every = full_every;
   return gemma(own);
-}
-/// What Qwens have in common: windows that are switched on.
-constexpr family qwen(family own, bool window_from = true) {
-  own.window = 4096;
-  own.window_switch = true;
-  own.window_from = window_from;
-  return own;
 }
 
 /// The families, by numbers that config::family has.
 inline constexpr family families[] = {
     {.name = "llama", .title = "Llama", .class_name = "LlamaForCausalLM"},
-    {.name = "mistral", .title = "Mistral", .class_name = "MistralForCausalLM", .window = 4096},
-    qwen({.name = "qwen2", .title = "Qwen2", .class_name = "Qwen2ForCausalLM", .biases = 1}),
-    qwen({.name = "qwen3", .title = "Qwen3", .class_name = "Qwen3ForCausalLM", .head_norms = true, .head_size = 128}),
-    {.name = "phi3", .title = "Phi-3", .class_name = "Phi3ForCausalLM", .fused = true, .norm_eps = 1e-5},
+    {.name = "mistral", .title = "Mistral", .class_name = "MistralForCausalLM"},
+    {.name = "qwen2", .title = "Qwen2", .class_name = "Qwen2ForCausalLM", .biases = 1},
+    {.name = "qwen3", .title = "Qwen3", .class_name = "Qwen3ForCausalLM", .head_norms = true},
+    {.name = "phi3", .title = "Phi-3", .class_name = "Phi3ForCausalLM", .fused = true, .scaled_rope = false},
     gemma({.name = "gemma", .title = "Gemma", .class_name = "GemmaForCausalLM"}),
     gemma({.name = "gemma2", .title = "Gemma 2", .class_name = "Gemma2ForCausalLM", .caps_logits = true}, 2),
     gemma({.name = "gemma3_text",
@@ -86,16 +72,14 @@ inline constexpr family families[] = {
      .experts = "num_local_experts",
      .expert_path = ".block_sparse_moe.",
      .expert_parts = {"w1", "w3", "w2"},
-     .norm_eps = 1e-5,
      .rope_base = 1e6},
-    qwen({.name = "qwen3_moe",
-          .title = "Qwen3-MoE",
-          .class_name = "Qwen3MoeForCausalLM",
-          .head_norms = true,
-          .experts = "num_experts",
-          .expert_path = ".mlp.",
-          .expert_parts = {"gate_proj", "up_proj", "down_proj"}},
-         false),
+    {.name = "qwen3_moe",
+     .title = "Qwen3-MoE",
+     .class_name = "Qwen3MoeForCausalLM",
+     .head_norms = true,
+     .experts = "num_experts",
+     .expert_path = ".mlp.",
+     .expert_parts = {"gate_proj", "up_proj", "down_proj"}},
 };
 
 /// The number of a family; that of no family for other names.

@@ -74,9 +74,10 @@ gpt::huggingface_tensor place_in_huggingface(const model<X, C>&, std::string_vie
 
 /// The settings in a folder's config.json. Throws gradus::error unless it describes a model of these sizes; `context`
 /// may be less than its own.
-inline gr::nn::llama_settings check_huggingface(const gpt::huggingface_config& file, const config& of) {
-  file.check_text("model_type", of.kind().name);
-  const description found = read_config(file);
+inline gr::nn::llama_settings check_huggingface(const gpt::huggingface_config& given, const config& of) {
+  given.check_text("model_type", of.kind().name);
+  const description found = read_config(given);
+  const gpt::huggingface_config file = complete(given);
   for (const size_row& row : size_rows) {
     const gr::index_t there = found.sizes.*row.size, here = of.*row.size;
     const std::string key = key_of(row, of.kind());

@@ -19,6 +19,11 @@ constexpr gr::nn::llama_settings new_settings(const family& of) {
           .logit_cap = of.caps_logits ? 30.0 : 0.0};
 }
 
+/// YaRN's factor of what is rotated where waves become `factor` times longer, by its constant or so many of it.
+inline double yarn_amplitude(double factor, double scale = 1) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1;
+}
+
 /// Calls f(name, number) for each setting, by the names that files have for them.
 template <class Settings>
 void visit_settings(Settings& of, const auto& f) {

@@ -307,7 +307,7 @@ TEST_CASE("a setting that is not known, or could change a number, is refused by 
         "'problem_type' is \"multi_label_classification\"; single_label_classification and regression are known");
   CHECK(refusal<0>(R"("use_cache": true)", R"("problem_type": "regression")") ==
         "'problem_type' is \"regression\" of 3 numbers, and one is possible");
-  CHECK(refusal<2>(R"("dim": 14)", R"("dim": "14")") == "'dim' is \"14\" where 1 to 999999 is possible");
+  CHECK(refusal<2>(R"("dim": 14)", R"("dim": "14")") == "'dim' is \"14\" where a whole number from 1 on is needed");
   CHECK(refusal<3>(R"("num_hidden_groups": 1)", R"("num_hidden_groups": 2)") ==
         "'num_hidden_groups' is 2 where 1 is needed");
 }

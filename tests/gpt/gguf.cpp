@@ -239,14 +239,16 @@ TEST_CASE("a folder that llama.cpp would compute otherwise is refused in one lin
   CHECK(refusal("\"mlp_bias\": false", "\"mlp_bias\": true") ==
         "config.json: 'mlp_bias' is true where false is needed");
   CHECK(refusal("\"mlp_bias\"", "\"query_scale\"") ==
-        "config.json: 'query_scale' is a setting that is not known, and might change what the model computes");
+        "config.json: 'query_scale', which is false, is not known, and could change what is computed");
   CHECK(refusal("\"llama3\"", "\"dynamic\"") ==
-        "config.json: 'rope_type' is \"dynamic\" where default, linear, yarn, llama3 are written");
-  CHECK(refusal("\"factor\": 4.0", "\"factor\": \"4\"") == "config.json: 'factor' is \"4\" where a number is needed");
+        "config.json: 'rope_parameters': 'rope_type' is \"dynamic\" where \"default\", \"linear\", \"llama3\" or "
+        "\"yarn\" is needed");
+  CHECK(refusal("\"factor\": 4.0", "\"factor\": \"4\"") ==
+        "config.json: 'rope_parameters': 'factor' is \"4\" where a number is needed");
   CHECK(refusal("\"num_attention_heads\": 4", "\"num_attention_heads\": 0") ==
-        "config.json: 'num_attention_heads' is 0");
-  CHECK(refusal("\"num_attention_heads\": 4", "\"num_attention_heads\": 3") ==
-        "model.safetensors: 'model.layers.0.self_attn.q_proj.weight' has 64 rows, which are not those of 3 heads");
+        "config.json: 'num_attention_heads' is 0 where a whole number from 1 on is needed");
+  CHECK(refusal("\"num_attention_heads\": 4", "\"num_attention_heads\": 6") ==
+        "model.safetensors: 'model.layers.0.self_attn.q_proj.weight' has 64 rows, which are not those of 6 heads");
 }
 
 TEST_CASE("a tokenizer that GGUF cannot express is refused in one line") {

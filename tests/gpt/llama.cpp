@@ -89,12 +89,11 @@ TEST_CASE("a Llama that is written holds the tensors that were read, and the set
 }
 
 TEST_CASE("rotary positions are read from config.json as older transformers write it, too") {
-  const gradus_test::scratch_folder place;
   const auto settings = [&](const std::string& text) {
-    std::ofstream(place.path / "config.json") << text;
-    return llama::read_settings(gpt::huggingface_config(place.path / "config.json"));
+    nlohmann::json values = gr::parse_json(text, "text");
+    values["model_type"] = "llama";
+    return llama::read_config(gpt::huggingface_config("config.json", values)).settings;
   };
-  fs::create_directories(place.path);
   const auto plain = settings(R"({"rope_theta": 500000.0, "rope_scaling": null, "rms_norm_eps": 1e-05})");
   CHECK(plain.rope.base == 500000);
   CHECK(plain.rope.scaling.factor == 1);
@@ -186,10 +185,10 @@ TEST_CASE("what a config.json says is read or refused by name, before anything e
         "'quantization_config': its weights are quantised by \"gptq\"; take the model in bfloat16, float16 or float32");
   CHECK(message(R"(, "residual_multiplier": 0.2)") ==
         "'residual_multiplier', which is 0.2, is not known, and could change what is computed");
-  CHECK(message(R"(, "mlp_bias": true)") == "'mlp_bias' is true where false is needed");
-  CHECK(message(R"(, "partial_rotary_factor": 0.5)") == "'partial_rotary_factor' is 0.5 where 1 is needed");
+  CHECK(message(R"(, "mlp_bias": true)", "llama") == "'mlp_bias' is true where false is needed");
+  CHECK(message(R"(, "partial_rotary_factor": 0.5)") == "'partial_rotary_factor' is 0.5 where 1.0 is needed");
   CHECK(message(R"(, "hidden_act": "gelu")") == "'hidden_act' is \"gelu\" where \"silu\" is needed");
-  CHECK(message(R"(, "head_dim": 15)") == "a head has 15 elements: it must be even");
+  CHECK(message(R"(, "head_dim": 15)") == "'head_dim': a head has 15 elements, and must have an even number");
   CHECK(message(R"(, "rope_scaling": {"type": "dynamic", "factor": 2.0})")
             .starts_with("'rope_scaling': 'rope_type' is \"dynamic\" where "));
   CHECK(message(R"(, "rope_scaling": {"rope_type": "longrope", "long_factor": [1.0]})")

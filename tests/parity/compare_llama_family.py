@@ -14,6 +14,7 @@ tests/data/llama_family, smaller models, for tests/parity/llama_family.cpp.
 """
 import argparse
 import copy
+import json
 import pathlib
 import subprocess
 import sys
@@ -35,7 +36,8 @@ LINEAR = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5}
 GEMMA2 = {"query_pre_attn_scalar": 17, "sliding_window": 7}
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 EXPERTS = {"num_experts_per_tok": 2}
-# Of each case: the configuration's class, and what is not as in sizes_of().
+ABSENT = object()
+# Of each case: the configuration's class, what is not as in sizes_of(), and what is edited in config.json then.
 CASES = {
     "llama": ("Llama", {"head_dim": None, "hidden_size": 60}),
     "llama3_tied": ("Llama", {"rope_parameters": LLAMA3, "tie_word_embeddings": True}),
@@ -52,6 +54,20 @@ CASES = {
         FULL: {**LINEAR, "rope_theta": 1e6}, WINDOW: {"rope_type": "default", "rope_theta": 1e4}}}),
     "mixtral": ("Mixtral", {**EXPERTS, "num_local_experts": 3, "sliding_window": 7}),
     "qwen3_moe": ("Qwen3Moe", {**EXPERTS, "num_experts": 3, "norm_topk_prob": True, "moe_intermediate_size": 18}),
+    # Keys that are absent, of another family, or of another version.
+    "llama_windows": ("Llama", {}, {"sliding_window": 7, "layer_types": [WINDOW, FULL, WINDOW, FULL]}),
+    "llama3_top": ("Llama", {"rope_parameters": LLAMA3}, {
+        "rope_parameters": {key: LLAMA3[key] for key in LLAMA3 if key != "original_max_position_embeddings"},
+        "original_max_position_embeddings": 24}),
+    "mistral_types": ("Mistral", {"sliding_window": 7}, {"layer_types": [WINDOW, WINDOW, FULL, WINDOW]}),
+    "mistral_switch": ("Mistral", {"sliding_window": 7}, {"use_sliding_window": False}),
+    "qwen3_yarn0": ("Qwen3", {"rope_parameters": YARN}, {"rope_parameters": {**YARN, "beta_slow": 0}}),
+    "gemma_gelu": ("Gemma", {}, {"hidden_act": "gelu"}),
+    "gemma2_bare": ("Gemma2", {"sliding_window": 7}, {key: ABSENT for key in (
+        "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "layer_types")}),
+    "gemma3_bare": ("Gemma3Text", {"sliding_window": 7}, {"rope_parameters": ABSENT, "layer_types": ABSENT,
+                                                          "attn_logit_softcapping": 2.0}),
+    "mixtral_bare": ("Mixtral", {"num_local_experts": 3}, {"num_experts_per_tok": ABSENT, "sliding_window": ABSENT}),
 }
 FIXTURES = ["mistral", "qwen2", "qwen3_yarn", "phi3", "gemma", "gemma2", "gemma3", "mixtral", "qwen3_moe"]
 
@@ -66,7 +82,7 @@ def sizes_of(small):
 
 
 def model_of(case, small):
-    name, own = CASES[case]
+    name, own = CASES[case][:2]
     if small and "layer_types" in own:
         own = {**own, "layer_types": own["layer_types"][1:]}
     config = getattr(transformers, name + "Config")(**{**sizes_of(small), **own})
@@ -86,12 +102,15 @@ def logits_of(model, tokens):
 def record(case, folder, small=False):
     """Writes the model into a folder, and what it makes of random tokens; the gradients are returned."""
     model, config = model_of(case, small)
-    kind = type(model)
     if small:
         model.bfloat16()
     model.save_pretrained(folder)
+    if len(CASES[case]) > 2:
+        values = json.loads((folder / "config.json").read_text()) | CASES[case][2]
+        (folder / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not ABSENT}))
     (folder / "generation_config.json").unlink(missing_ok=True)
-    model = kind.from_pretrained(folder, dtype=torch.float32, **EAGER).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **EAGER).eval()
+    config = model.config
     context, vocabulary = config.max_position_embeddings, config.vocab_size
     texts = torch.randint(0, vocabulary, (2, context + 1))
     tokens, goals = texts[:, :-1].contiguous(), texts[:, 1:].contiguous()
@@ -114,7 +133,7 @@ def record(case, folder, small=False):
     else:
         optimizer = torch.optim.AdamW(by_rank(model.parameters(), 0.1), lr=1e-3, betas=(0.9, 0.95))
         found["losses"], _ = train(model.parameters(), optimizer, lambda step: F.cross_entropy(
-            model(found["batches"][step, :, :-1].long()).logits.flatten(0, 1),
+            model(found["batches"][step, :, :-1].long(), use_cache=False).logits.flatten(0, 1),
             found["batches"][step, :, 1:].long().flatten()), STEPS)
     save_file(found, folder / "recorded.safetensors")
     return found, gradients
@@ -137,12 +156,13 @@ def in_bf16(model, recorded):
 
 def sizes_in_cpp(config):
     experts = getattr(config, "num_local_experts", 0) or getattr(config, "num_experts", 0) or 0
-    biases = 2 if getattr(config, "attention_bias", False) else 1 if config.model_type == "qwen2" else 0
+    family = "mistral" if config.model_type == "ministral" else config.model_type  # one that lists its layers' types
+    biases = 2 if getattr(config, "attention_bias", False) else 1 if family == "qwen2" else 0
     return (f".layers = {config.num_hidden_layers}, .heads = {config.num_attention_heads}, "
             f".width = {config.hidden_size}, .context = {config.max_position_embeddings}, "
             f".vocabulary = {config.vocab_size}, .kv_heads = {config.num_key_value_heads}, "
             f".hidden = {getattr(config, 'moe_intermediate_size', config.intermediate_size)}, "
-            f".tied = {int(config.tie_word_embeddings)}, .family = llama::family_named(\"{config.model_type}\"), "
+            f".tied = {int(config.tie_word_embeddings)}, .family = llama::family_named(\"{family}\"), "
             f".head_size = {getattr(config, 'head_dim', 0) or 0}, .biases = {biases}, .experts = {experts}, "
             f".experts_per_token = {config.num_experts_per_tok if experts else 0}")
 

@@ -17,8 +17,10 @@
 #include <gradus/io/sharded_safetensors.hpp>
 #include <gradus/io/text_file.hpp>
 
+#include "../../llama/config_json.hpp"
 #include "../model_folder.hpp"
 #include "generation_config.hpp"
+#include "gpt2_config.hpp"
 #include "huggingface_config.hpp"
 
 namespace gpt {
@@ -29,14 +31,6 @@ using shape_type = std::vector<std::size_t>;
 
 // ---- The table
 
-// A key of config.json: it has a key in GGUF, behind the architecture's name, or may have these values alone, as a JSON
-// array whose first is the default; or both may hold.
-struct config_row {
-  const char* key;
-  const char* gguf = nullptr;
-  const char* only = nullptr;
-  bool real = false;
-};
 // How the values of a tensor differ.
 enum class change { none, transposed, query_rows, key_rows, minus_one };
 // Tensors by their names without ".weight" and ".bias"; # is the number of a block.
@@ -45,10 +39,9 @@ struct tensor_row {
   change how = change::none;
 };
 struct gguf_architecture {
-  const char *model_type, *class_name, *name;
+  const char *model_type, *name;
   const char* prefix;  // of tensors' names but the head's; some files omit it
   std::vector<tensor_row> tensors;
-  std::vector<config_row> config;
   bool llama3_positions = false;         // whether rotary positions may be scaled as Llama 3's
   std::size_t full_attention_every = 1;  // the other blocks' attention has a window
 };
@@ -90,77 +83,38 @@ std::vector<tensor_row> decoder_tensors(bool pairs, change norms, bool four_norm
   return all;
 }
 
-std::vector<config_row> decoder_config(std::vector<config_row> own) {
-  own.insert(own.begin(), {{"num_hidden_layers", "block_count"},
-                           {"num_attention_heads", "attention.head_count"},
-                           {"num_key_value_heads", "attention.head_count_kv"},
-                           {"head_dim", "attention.key_length"},
-                           {"hidden_size", "embedding_length"},
-                           {"intermediate_size", "feed_forward_length"},
-                           {"max_position_embeddings", "context_length"},
-                           {"vocab_size", "vocab_size"},
-                           {"rms_norm_eps", "attention.layer_norm_rms_epsilon", nullptr, true},
-                           {"attention_bias", nullptr, "[false]"}});
-  return own;
-}
-
 // Each model_type that is converted.
 const std::vector<gguf_architecture>& architectures_of_gguf() {
-  const char *silu = R"(["silu"])", *no = "[false]", *none = "[null]", *tanh = R"(["gelu_pytorch_tanh"])";
-  const std::vector<config_row> qwen{{"hidden_act", nullptr, silu}, {"use_sliding_window", nullptr, no}};
-  const std::vector<config_row> gemma{{"hidden_activation", nullptr, tanh},
-                                      {"use_bidirectional_attention", nullptr, "[false, null]"},
-                                      {"query_pre_attn_scalar"},
-                                      {"sliding_window", "attention.sliding_window"}};
-  std::vector<config_row> gemma2 = gemma, gemma3 = gemma;
-  gemma2.insert(gemma2.end(), {{"attn_logit_softcapping", "attn_logit_softcapping", nullptr, true},
-                               {"final_logit_softcapping", "final_logit_softcapping", nullptr, true}});
-  gemma3.insert(gemma3.end(), {{"attn_logit_softcapping", nullptr, none},
-                               {"final_logit_softcapping", nullptr, none},
-                               {"sliding_window_pattern", nullptr, "[6]"},
-                               {"_sliding_window_pattern", nullptr, "[6]"},
-                               {"rope_local_base_freq", nullptr, "[10000.0]"}});
   static const std::vector<gguf_architecture> all{
-      {"gpt2",
-       "GPT2LMHeadModel",
-       "gpt2",
-       "transformer.",
-       gpt2_tensors,
-       {{"n_layer", "block_count"},
-        {"n_head", "attention.head_count"},
-        {"n_embd", "embedding_length"},
-        {"n_inner", "feed_forward_length"},
-        {"n_positions", "context_length"},
-        {"vocab_size", "vocab_size"},
-        {"layer_norm_epsilon", "attention.layer_norm_epsilon", nullptr, true},
-        {"activation_function", nullptr, R"(["gelu_new", "gelu_pytorch_tanh"])"},
-        {"scale_attn_weights", nullptr, "[true]"},
-        {"scale_attn_by_inverse_layer_idx", nullptr, no},
-        {"add_cross_attention", nullptr, no}}},
-      {"llama", "LlamaForCausalLM", "llama", "model.", decoder_tensors(true, change::none, false),
-       decoder_config({{"hidden_act", nullptr, silu}, {"mlp_bias", nullptr, no}}), true},
-      {"mistral", "MistralForCausalLM", "llama", "model.", decoder_tensors(true, change::none, false),
-       decoder_config({{"hidden_act", nullptr, silu}, {"sliding_window", nullptr, none}})},
-      {"qwen2", "Qwen2ForCausalLM", "qwen2", "model.", decoder_tensors(false, change::none, false),
-       decoder_config(qwen)},
-      {"qwen3", "Qwen3ForCausalLM", "qwen3", "model.", decoder_tensors(false, change::none, false),
-       decoder_config(qwen)},
-      {"gemma", "GemmaForCausalLM", "gemma", "model.", decoder_tensors(false, change::minus_one, false),
-       decoder_config({{"hidden_act", nullptr, R"(["gelu_pytorch_tanh", "gelu"])"},
-                       {"hidden_activation", nullptr, R"(["gelu_pytorch_tanh", null])"},
-                       {"use_bidirectional_attention", nullptr, "[false, null]"}})},
-      {"gemma2", "Gemma2ForCausalLM", "gemma2", "model.", decoder_tensors(false, change::minus_one, true),
-       decoder_config(gemma2), false, 2},
-      {"gemma3_text", "Gemma3ForCausalLM", "gemma3", "model.", decoder_tensors(false, change::minus_one, true),
-       decoder_config(gemma3), false, 6},
+      {"gpt2", "gpt2", "transformer.", gpt2_tensors},
+      {"llama", "llama", "model.", decoder_tensors(true, change::none, false), true},
+      {"mistral", "llama", "model.", decoder_tensors(true, change::none, false)},
+      {"qwen2", "qwen2", "model.", decoder_tensors(false, change::none, false)},
+      {"qwen3", "qwen3", "model.", decoder_tensors(false, change::none, false)},
+      {"gemma", "gemma", "model.", decoder_tensors(false, change::minus_one, false)},
+      {"gemma2", "gemma2", "model.", decoder_tensors(false, change::minus_one, true), false, 2},
+      {"gemma3_text", "gemma3", "model.", decoder_tensors(false, change::minus_one, true), false, 6},
   };
   return all;
 }
+bool is_gpt2(const gguf_architecture& of) { return std::string_view(of.name) == "gpt2"; }
 
-// Keys that are read elsewhere.
-constexpr std::string_view other_keys =
-    " is_encoder_decoder layer_types max_window_layers rope_parameters rope_scaling rope_theta sliding_window "
-    "tie_word_embeddings ";
+// The keys of sizes behind the architecture's name.
+constexpr std::pair<const char*, gr::index_t gpt2_description::*> gpt2_numbers[] = {
+    {"block_count", &gpt2_description::layers},     {"attention.head_count", &gpt2_description::heads},
+    {"embedding_length", &gpt2_description::width}, {"feed_forward_length", &gpt2_description::hidden},
+    {"context_length", &gpt2_description::context}, {"vocab_size", &gpt2_description::vocabulary}};
+constexpr std::pair<const char*, gr::index_t llama::config::*> decoder_numbers[] = {
+    {"block_count", &llama::config::layers},
+    {"attention.head_count", &llama::config::heads},
+    {"embedding_length", &llama::config::width},
+    {"attention.head_count_kv", &llama::config::kv_heads},
+    {"attention.key_length", &llama::config::head_size},
+    {"feed_forward_length", &llama::config::hidden},
+    {"context_length", &llama::config::context},
+    {"vocab_size", &llama::config::vocabulary}};
+// Rotary base of layers with windows in llama.cpp.
+constexpr double window_rope_of_llama_cpp = 10000;
 
 // ---- Names
 
@@ -255,158 +209,107 @@ double wave_length(std::size_t i, std::size_t head, double base) {
   return 2 * std::numbers::pi * std::pow(base, 2 * static_cast<double>(i) / static_cast<double>(head));
 }
 // What each frequency of a head is divided by in Llama 3's scaled positions (transformers, modeling_rope_utils.py).
-std::vector<float> llama3_factors(std::size_t head, double base, const json& scaling) {
-  const double factor = scaling.at("factor"), low = scaling.at("low_freq_factor"),
-               high = scaling.at("high_freq_factor"), context = scaling.at("original_max_position_embeddings");
+std::vector<float> llama3_factors(std::size_t head, double base, const gr::rope_scaling& by) {
   std::vector<float> all;
   for (std::size_t i = 0; i < head / 2; ++i) {
-    const double smooth = std::clamp((context / wave_length(i, head, base) - low) / (high - low), 0.0, 1.0);
-    all.push_back(static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+    const double turns = by.original_context / wave_length(i, head, base);
+    const double smooth =
+        std::clamp((turns - by.low_freq_factor) / (by.high_freq_factor - by.low_freq_factor), 0.0, 1.0);
+    all.push_back(static_cast<float>(1 / ((1 - smooth) / by.factor + smooth)));
   }
   return all;
 }
 
-// A config.json that is converted.
+// A config.json that is converted, read as the trainer reads it.
 struct folder_config {
-  std::string path;
-  json values;
+  huggingface_config file;
   const gguf_architecture* of = nullptr;
+  gpt2_description gpt2;       // if it is one
+  llama::description decoder;  // if not
 
-  explicit folder_config(const fs::path& file)
-      : path(file.string()), values(gr::parse_json(gr::read_text(file), file.string())) {
-    if (!values.is_object()) fail("is not a JSON object");
+  explicit folder_config(const fs::path& path) : file(path) {
     std::string known;
     for (const gguf_architecture& a : architectures_of_gguf()) {
-      if (value("model_type") == a.model_type) of = &a;
+      if (file.value("model_type") == a.model_type) of = &a;
       known += (known.empty() ? "" : ", ") + std::string(a.model_type);
     }
-    if (of == nullptr) fail("'model_type' is " + value("model_type").dump() + ", and GGUF is written for " + known);
-    complete();
-    check();
+    if (of == nullptr) file.fail("model_type", ", and GGUF is written for " + known);
+    if (is_gpt2(*of)) gpt2 = read_gpt2_config(file);
+    else decoder = llama::read_config(file);
+    if (!is_gpt2(*of)) check();
   }
-  [[noreturn]] void fail(const std::string& what) const { throw gr::error(path + ": " + what); }
-  json value(const std::string& key) const { return values.value(key, json()); }
-  std::size_t size(const std::string& key) const {
-    const json found = value(key);
-    if (!found.is_number_unsigned() || found > std::uint32_t{1} << 31)
-      fail("'" + key + "' is " + found.dump() + " where a whole number is needed");
-    return found;
-  }
-  double real(const json& in, const std::string& key) const {
-    const json found = in.value(key, json());
-    if (!found.is_number()) fail("'" + key + "' is " + found.dump() + " where a number is needed");
-    return found;
-  }
-  bool has_row(const char* key) const { return row(key) != of->config.end(); }
-  bool tied() const {
-    return value("tie_word_embeddings").is_boolean()
-               ? value("tie_word_embeddings").get<bool>()
-               : of->prefix == std::string_view("transformer.") || std::string_view(of->name).starts_with("gemma");
-  }
-
+  bool tied() const { return is_gpt2(*of) ? gpt2.tied : decoder.sizes.tied == 1; }
+  gr::index_t vocabulary() const { return is_gpt2(*of) ? gpt2.vocabulary : decoder.sizes.vocabulary; }
   head_counts heads() const {
-    if (!has_row("num_attention_heads")) return {};
-    return {size("num_attention_heads"), size("num_key_value_heads")};
-  }
-
-  // The scaling of rotary positions, with "rope_type" and "rope_theta", however the file has them.
-  json rope() const {
-    json found = value("rope_parameters");
-    if (found.is_null()) found = value("rope_scaling");
-    if (found.is_object() && found.contains("full_attention")) {
-      const json window = found.value("sliding_attention", json::object());
-      if (window.value("rope_type", "default") != "default" || window.value("rope_theta", 10000.0) != 10000.0)
-        fail("'rope_parameters' of windows are " + window.dump() + " where a rope_theta of 10000 is needed");
-      found = found["full_attention"];
-    }
-    if (found.is_null()) found = json::object();
-    if (!found.is_object()) fail("'rope_scaling' is " + found.dump() + " where an object is needed");
-    if (!found.contains("rope_type")) found["rope_type"] = found.value("type", json("default"));
-    if (!found.contains("rope_theta")) found["rope_theta"] = values.value("rope_theta", json(10000.0));
-    found.erase("type");
-    return found;
+    return {static_cast<std::size_t>(decoder.sizes.heads), static_cast<std::size_t>(decoder.sizes.kv_heads)};
   }
 
  private:
-  std::vector<config_row>::const_iterator row(std::string_view key) const {
-    return std::ranges::find_if(of->config, [&](const config_row& r) { return r.key == key; });
-  }
-  void otherwise(const char* key, const json& to) {
-    if (has_row(key) && value(key).is_null()) values[key] = to;
-  }
-  // Keys that may be left out, as their defaults follow from others.
-  void complete() {
-    if (has_row("n_inner")) otherwise("n_inner", 4 * size("n_embd"));
-    if (!has_row("num_attention_heads")) return;
-    otherwise("num_key_value_heads", value("num_attention_heads"));
-    if (size("num_attention_heads") == 0) fail("'num_attention_heads' is 0");
-    otherwise("head_dim", size("hidden_size") / size("num_attention_heads"));
-    otherwise("max_position_embeddings", 2048u);
-    otherwise("rms_norm_eps", 1e-6);
-    otherwise("query_pre_attn_scalar", value("head_dim"));
-  }
+  // What llama.cpp does not ask a file for must be as it has it.
   void check() const {
-    for (const auto& [key, found] : values.items()) {
-      const auto r = row(key);
-      if (r == of->config.end()) {
-        if (!found.is_null() && !is_harmless(key, other_keys))
-          fail("'" + key + "' is a setting that is not known, and might change what the model computes");
-      } else if (r->only != nullptr && !found.is_null()) {
-        const json allowed = json::parse(r->only);
-        if (std::ranges::find(allowed, found) == allowed.end())
-          fail("'" + key + "' is " + found.dump() + " where " + allowed.front().dump() + " is needed");
-      }
-    }
-    if (has_row("query_pre_attn_scalar") && value("query_pre_attn_scalar") != value("head_dim"))
-      fail("'query_pre_attn_scalar' is " + value("query_pre_attn_scalar").dump() + " where 'head_dim', " +
-           value("head_dim").dump() + ", is needed");
-    const json kinds = value("layer_types");
-    for (std::size_t i = 0; kinds.is_array() && i < kinds.size(); ++i)
-      if (const char* due = (i + 1) % of->full_attention_every == 0 ? "full_attention" : "sliding_attention";
-          kinds[i] != due)
-        fail("'layer_types': block " + std::to_string(i) + " is " + kinds[i].dump() + " where " + due + " is needed");
+    const llama::config& sizes = decoder.sizes;
+    const gr::nn::llama_settings& by = decoder.settings;
+    const auto must = [&](bool holds, const std::string& what) {
+      if (!holds) file.fail(what + ": llama.cpp has nothing else");
+    };
+    must(sizes.biases == sizes.kind().biases, "'attention_bias' must be false");
+    for (gr::index_t i = 0; i < sizes.layers; ++i)
+      if (const bool due = static_cast<std::size_t>(i + 1) % of->full_attention_every != 0; by.windowed(i) != due)
+        must(false, "'sliding_window' and 'layer_types' must give layer " + std::to_string(i) +
+                        (due ? " a window" : " no window"));
+    must(by.window_rope == 0 || by.window_rope == window_rope_of_llama_cpp,
+         "'rope_local_base_freq', or 'rope_theta' of layers with windows, must be 10000");
+    must(
+        by.score_scale == 0 || std::abs(by.score_scale * by.score_scale * static_cast<double>(sizes.head()) - 1) < 1e-9,
+        "'query_pre_attn_scalar' must be 'head_dim', " + std::to_string(sizes.head()));
+    must(!sizes.kind().caps_logits || by.score_cap > 0, "'attn_logit_softcapping' must be a number");
   }
 };
 
 void set_rope(gr::gguf_writer& to, const folder_config& config) {
   const std::string prefix = std::string(config.of->name) + ".rope.";
-  json rope = config.rope();
-  const double base = config.real(rope, "rope_theta");
-  const std::string type = rope["rope_type"].is_string() ? rope["rope_type"].get<std::string>() : rope.dump();
-  const std::size_t head = config.size("head_dim");
+  const gr::rope_options& rope = config.decoder.settings.rope;
+  const gr::rope_scaling& by = rope.scaling;
+  const auto head = static_cast<std::size_t>(config.decoder.sizes.head());
   to.set(prefix + "dimension_count", static_cast<std::uint32_t>(head));
-  to.set(prefix + "freq_base", static_cast<float>(base));
-  std::vector<std::string> known{"rope_type", "rope_theta", "factor", "original_max_position_embeddings"};
-  if (type == "linear" || type == "yarn") {
-    to.set(prefix + "scaling.type", type.c_str());
-    to.set(prefix + "scaling.factor", static_cast<float>(config.real(rope, "factor")));
-    if (type == "yarn")
-      to.set(prefix + "scaling.original_context_length",
-             static_cast<std::uint32_t>(config.real(rope, "original_max_position_embeddings")));
-  } else if (type == "llama3" && config.of->llama3_positions) {
-    for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
-      config.real(rope, key);
-    known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
-    to.add(rope_factors_name, "F32", {head / 2}, [=] { return llama3_factors(head, base, rope); });
-  } else if (type != "default") {
-    config.fail("'rope_type' is \"" + type + "\" where default, linear, yarn" +
-                (config.of->llama3_positions ? ", llama3" : "") + " are written");
+  to.set(prefix + "freq_base", static_cast<float>(rope.base));
+  if (by.factor == 1 && by.amplitude == 1) return;
+  if (by.rule == gr::rope_rule::llama3) {
+    if (!config.of->llama3_positions)
+      config.file.fail("'rope_type' is \"llama3\" where default, linear or yarn is written for this model");
+    to.add(rope_factors_name, "F32", {head / 2}, [=] { return llama3_factors(head, rope.base, by); });
+    return;
   }
-  for (const auto& [key, value] : rope.items())
-    if (std::ranges::find(known, key) == known.end())
-      config.fail("'" + key + "' is a setting of rotary positions that is not known");
+  const bool yarn = by.rule == gr::rope_rule::yarn;
+  to.set(prefix + "scaling.type", yarn ? "yarn" : "linear");
+  to.set(prefix + "scaling.factor", static_cast<float>(by.factor));
+  if (!yarn) return;
+  to.set(prefix + "scaling.original_context_length", static_cast<std::uint32_t>(by.original_context));
+  if (by.low_freq_factor != 1 || by.high_freq_factor != 32 ||
+      std::abs(by.amplitude - llama::yarn_amplitude(by.factor)) > 1e-9)
+    config.file.fail(
+        "'beta_fast', 'beta_slow', 'attention_factor' and 'mscale' of YaRN must be their defaults in GGUF");
 }
 
 // The metadata of a config.json.
 void set_config(gr::gguf_writer& to, const folder_config& config) {
   const std::string prefix = std::string(config.of->name) + ".";
-  for (const config_row& row : config.of->config) {
-    if (row.gguf == nullptr || config.value(row.key).is_null()) continue;
-    if (row.real) to.set(prefix + row.gguf, static_cast<float>(config.real(config.values, row.key)));
-    else to.set(prefix + row.gguf, static_cast<std::uint32_t>(config.size(row.key)));
+  const auto set = [&](const char* key, gr::index_t size) { to.set(prefix + key, static_cast<std::uint32_t>(size)); };
+  const auto set_real = [&](const char* key, double x) { to.set(prefix + key, static_cast<float>(x)); };
+  if (is_gpt2(*config.of)) {
+    for (const auto& [key, size] : gpt2_numbers) set(key, config.gpt2.*size);
+    set_real("attention.layer_norm_epsilon", config.gpt2.epsilon);
+    return;
   }
-  if (!config.has_row("head_dim")) return;
-  to.set(prefix + "attention.value_length", static_cast<std::uint32_t>(config.size("head_dim")));
+  llama::config sizes = config.decoder.sizes;
+  sizes.head_size = sizes.head();
+  const gr::nn::llama_settings& by = config.decoder.settings;
+  for (const auto& [key, size] : decoder_numbers) set(key, sizes.*size);
+  set("attention.value_length", sizes.head_size);
+  set_real("attention.layer_norm_rms_epsilon", by.norm_eps);
+  if (config.of->full_attention_every > 1) set("attention.sliding_window", static_cast<gr::index_t>(by.window));
+  if (by.score_cap > 0) set_real("attn_logit_softcapping", by.score_cap);
+  if (by.logit_cap > 0) set_real("final_logit_softcapping", by.logit_cap);
   set_rope(to, config);
 }
 
@@ -486,21 +389,21 @@ std::vector<float> gguf_tensors::read(std::string_view name, std::span<const std
 namespace {
 
 // The scaling that a file's factors of rotary frequencies come from. Files do not say it: the thresholds are taken to
-// be Llama 3's 1 and 4, the factor is the largest, and the context its 8192 or what a factor between the two says.
-json llama3_scaling(const gguf_tensors& from, std::size_t head, double base) {
+// be Llama 3's 1 and 4, the factor is the largest, and the context its 8192, what a factor between the two says, or one
+// that gives none.
+gr::rope_scaling llama3_scaling(const gguf_tensors& from, std::size_t head, double base) {
   const std::vector<float> found = from.file().read_as<float>(rope_factors_name, shape_type{head / 2});
   const double factor = found.empty() ? 1.0 : shortest(std::ranges::max(found));
   std::vector<double> contexts{8192};
   for (std::size_t i = 0; i < found.size(); ++i)
     if (const double f = found[i]; f > 1 && f < factor)
       contexts.push_back(std::round(wave_length(i, head, base) * (1 + 3 * (1 / f - 1 / factor) / (1 - 1 / factor))));
+  for (std::size_t i = 0; i + 1 < found.size(); ++i)  // none is between the two
+    if (found[i] == 1 && found[i + 1] > 1)
+      contexts.push_back(std::round(std::sqrt(4 * wave_length(i, head, base) * wave_length(i + 1, head, base))));
   std::erase_if(contexts, [](double context) { return !(context >= 1 && context < 4294967296.0); });
   for (const double context : contexts) {
-    const json scaling{{"rope_type", "llama3"},
-                       {"factor", factor},
-                       {"low_freq_factor", 1.0},
-                       {"high_freq_factor", 4.0},
-                       {"original_max_position_embeddings", static_cast<long long>(context)}};
+    const gr::rope_scaling scaling{.factor = factor, .original_context = context};
     if (std::ranges::equal(found, llama3_factors(head, base, scaling),
                            [](float a, float b) { return std::abs(a / b - 1) < 1e-4f; }))
       return scaling;
@@ -509,76 +412,104 @@ json llama3_scaling(const gguf_tensors& from, std::size_t head, double base) {
                   "' is not what Llama 3's scaling of rotary positions gives");
 }
 
+// The numbers of a file's architecture, and the keys that were read.
+struct gguf_numbers {
+  const gr::gguf_file& file;
+  std::string prefix;
+  std::vector<std::string> known = {};
+
+  [[noreturn]] void fail(const std::string& what) const { throw gr::error(file.path().string() + ": " + what); }
+  double real(const std::string& key, std::optional<double> otherwise = {}) {
+    known.push_back(prefix + key);
+    const double found = file.number(prefix + key, otherwise);
+    if (!(std::abs(found) <= std::numeric_limits<float>::max())) fail("'" + prefix + key + "' is not a finite number");
+    return shortest(static_cast<float>(found));
+  }
+  gr::index_t whole(const std::string& key, std::optional<std::size_t> otherwise = {}) {
+    known.push_back(prefix + key);
+    const std::size_t found = file.count(prefix + key, otherwise);
+    if (found == 0 && key != "block_count") fail("'" + prefix + key + "' is 0");
+    return found;
+  }
+};
+
+// The model in a GGUF file, where llama.cpp has defaults with these.
+llama::description decoder_of(const gguf_tensors& from, gguf_numbers& in) {
+  const gr::gguf_file& file = from.file();
+  const gguf_architecture& of = from.architecture();
+  llama::config sizes{};
+  sizes.family = llama::family_named(of.model_type);
+  const llama::family& kind = sizes.kind();
+  sizes.biases = kind.biases;
+  sizes.tied = file.has("output.weight") ? 0 : 1;
+  for (const auto& [key, size] : decoder_numbers)
+    sizes.*size =
+        in.whole(key, size == &llama::config::kv_heads    ? std::optional<std::size_t>(sizes.heads)
+                      : size == &llama::config::head_size ? std::optional<std::size_t>(sizes.width / sizes.heads)
+                      : size == &llama::config::vocabulary
+                          ? std::optional<std::size_t>(file.entry("token_embd.weight").shape.front())
+                          : std::optional<std::size_t>());
+  for (const char* key : {"attention.value_length", "rope.dimension_count"})
+    if (in.whole(key, sizes.head_size) != sizes.head_size)
+      in.fail("'" + in.prefix + key + "' is not 'attention.key_length'");
+  gr::nn::llama_settings by = llama::new_settings(kind);
+  by.norm_eps = in.real("attention.layer_norm_rms_epsilon");
+  if (of.full_attention_every > 1) by.window = static_cast<double>(in.whole("attention.sliding_window"));
+  if (kind.caps_logits) {
+    by.score_cap = in.real("attn_logit_softcapping", 50);
+    by.logit_cap = in.real("final_logit_softcapping", 30);
+  }
+  if (kind.window_rope > 0) by.window_rope = window_rope_of_llama_cpp;
+  by.rope.base = in.real("rope.freq_base", 10000);
+  const std::string scaling = in.prefix + "rope.scaling.", type = file.value<std::string>(scaling + "type", "none");
+  in.known.insert(in.known.end(), {scaling + "type", scaling + "finetuned"});
+  if (type == "linear") {
+    by.rope.scaling = {.factor = in.real("rope.scaling.factor"), .rule = gr::rope_rule::linear};
+  } else if (type == "yarn") {
+    const double factor = in.real("rope.scaling.factor");
+    by.rope.scaling = {.factor = factor,
+                       .low_freq_factor = 1,
+                       .high_freq_factor = 32,
+                       .original_context = static_cast<double>(in.whole("rope.scaling.original_context_length")),
+                       .rule = gr::rope_rule::yarn,
+                       .amplitude = llama::yarn_amplitude(factor)};
+  } else if (type != "none") {
+    in.fail("'" + scaling + "type' is " + type + " where none, linear or yarn is needed");
+  }
+  if (file.has(rope_factors_name)) {
+    if (type != "none" || !of.llama3_positions) in.fail(std::string("'") + rope_factors_name + "' is not expected");
+    by.rope.scaling = llama3_scaling(from, static_cast<std::size_t>(sizes.head_size), by.rope.base);
+  }
+  return {sizes, by};
+}
+
+gpt2_description gpt2_of(const gguf_tensors& from, gguf_numbers& in) {
+  gpt2_description found;
+  for (const auto& [key, size] : gpt2_numbers)
+    found.*size = in.whole(key, size == &gpt2_description::vocabulary
+                                    ? std::optional<std::size_t>(from.file().entry("token_embd.weight").shape.front())
+                                    : std::optional<std::size_t>());
+  found.epsilon = in.real("attention.layer_norm_epsilon");
+  found.tied = !from.file().has("output.weight");
+  return found;
+}
+
 }  // namespace
 
 ordered_json gguf_config(const gguf_tensors& from) {
   const gr::gguf_file& file = from.file();
   const gguf_architecture& of = from.architecture();
-  const auto fail = [&](const std::string& what) { throw gr::error(file.path().string() + ": " + what); };
-  const std::string prefix = std::string(of.name) + ".";
-  std::vector<std::string> known;
-  const auto number = [&](const std::string& key, std::optional<double> otherwise = {}) {
-    known.push_back(prefix + key);
-    const double found = file.number(prefix + key, otherwise);
-    if (!(std::abs(found) <= std::numeric_limits<float>::max())) fail("'" + prefix + key + "' is not a finite number");
-    return found;
-  };
-  const auto size = [&](const std::string& key, std::optional<std::size_t> otherwise = {}) {
-    known.push_back(prefix + key);
-    return file.count(prefix + key, otherwise);
-  };
-  const std::size_t width = size("embedding_length"), heads = size("attention.head_count");
-  if (heads == 0) fail("'" + prefix + "attention.head_count' is 0");
-  const auto default_size = [&](std::string_view key) -> std::optional<std::size_t> {
-    if (key == "attention.head_count_kv") return heads;
-    if (key == "attention.key_length") return width / heads;
-    if (key == "vocab_size") return file.entry("token_embd.weight").shape.front();
-    return {};
-  };
-  const auto default_real = [&](std::string_view key) -> std::optional<double> {
-    if (key == "attn_logit_softcapping") return 50;
-    if (key == "final_logit_softcapping") return 30;
-    return {};
-  };
-  ordered_json config{{"architectures", {of.class_name}}, {"model_type", of.model_type}};
-  for (const config_row& row : of.config) {
-    if (row.only != nullptr) config[row.key] = json::parse(row.only).front();
-    if (row.gguf == nullptr) continue;
-    if (row.real) config[row.key] = shortest(static_cast<float>(number(row.gguf, default_real(row.gguf))));
-    else config[row.key] = size(row.gguf, default_size(row.gguf));
-  }
-  config["tie_word_embeddings"] = !file.has("output.weight");
-  const auto has_row = [&](const char* key) {
-    return std::ranges::any_of(of.config, [&](const config_row& row) { return row.key == std::string_view(key); });
-  };
-  if (has_row("query_pre_attn_scalar")) config["query_pre_attn_scalar"] = config["head_dim"];
-  if (of.full_attention_every > 1)
-    for (std::size_t i = 0; i < config["num_hidden_layers"]; ++i)
-      config["layer_types"].push_back((i + 1) % of.full_attention_every == 0 ? "full_attention" : "sliding_attention");
-  if (has_row("head_dim")) {
-    const std::size_t head = config["head_dim"];
-    for (const char* key : {"attention.value_length", "rope.dimension_count"})
-      if (size(key, head) != head) fail("'" + prefix + key + "' is not 'attention.key_length'");
-    const double base = shortest(static_cast<float>(number("rope.freq_base", 10000)));
-    config["rope_theta"] = base;
-    const std::string scaling = prefix + "rope.scaling.", type = file.value<std::string>(scaling + "type", "none");
-    known.insert(known.end(), {scaling + "type", scaling + "finetuned"});
-    if (type == "linear" || type == "yarn") {
-      config["rope_scaling"] = {{"rope_type", type},
-                                {"factor", shortest(static_cast<float>(number("rope.scaling.factor")))}};
-      if (type == "yarn")
-        config["rope_scaling"]["original_max_position_embeddings"] = size("rope.scaling.original_context_length");
-    } else if (type != "none") {
-      fail("'" + scaling + "type' is " + type + " where none, linear or yarn is needed");
-    }
-    if (file.has(rope_factors_name)) {
-      if (type != "none" || !of.llama3_positions) fail(std::string("'") + rope_factors_name + "' is not expected");
-      config["rope_scaling"] = llama3_scaling(from, head, base);
-    }
+  gguf_numbers in{file, std::string(of.name) + "."};
+  ordered_json config;
+  if (is_gpt2(of)) {
+    config = gpt2_config_json(gpt2_of(from, in));
+  } else {
+    const llama::description found = decoder_of(from, in);
+    config = llama::config_json(found.sizes, found.settings);
   }
   for (const auto& [key, value] : file.metadata())
-    if (key.starts_with(prefix) && std::ranges::find(known, key) == known.end())
-      fail("'" + key + "' is a setting that is not known, and might change what the model computes");
+    if (key.starts_with(in.prefix) && std::ranges::find(in.known, key) == in.known.end())
+      in.fail("'" + key + "' is a setting that is not known, and might change what the model computes");
   for (const auto& [theirs, ours] :
        {std::pair("bos_token_id", "bos"), {"eos_token_id", "eos"}, {"pad_token_id", "padding"}})
     if (const std::string key = std::string("tokenizer.ggml.") + ours + "_token_id"; file.has_key(key))
@@ -639,7 +570,7 @@ void write_gguf(const fs::path& folder, const fs::path& to, const std::string& t
   file.set("general.file_type", file_type);
   if (type == "q8_0") file.set("general.quantization_version", std::uint32_t{2});
   set_config(file, config);
-  set_gguf_tokenizer(file, folder, config.values, config.size("vocab_size"));
+  set_gguf_tokenizer(file, folder, config.file.all(), static_cast<std::size_t>(config.vocabulary()));
   std::string matrices = type;
   for (char& c : matrices) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   const head_counts heads = config.heads();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../model.hpp"
+#include "gpt2_config.hpp"
 #include "huggingface_folder.hpp"
 
 namespace gpt {
@@ -44,29 +45,26 @@ huggingface_tensor place_in_huggingface(const model<X, C>&, std::string_view nam
 /// The epsilon of GPT-2's norms and ours.
 inline constexpr double layer_norm_epsilon = 1e-5;
 
+/// The GPT-2 of these sizes.
+inline gpt2_description describe_gpt2(const config& of) {
+  return {.layers = of.layers,
+          .heads = of.heads,
+          .width = of.width,
+          .context = of.context,
+          .vocabulary = of.vocabulary,
+          .hidden = 4 * of.width,
+          .epsilon = layer_norm_epsilon};
+}
 /// Throws gradus::error unless a folder's config.json describes a GPT-2 of these sizes.
-inline void check_huggingface(const huggingface_config& file, const config& of) {
-  file.check_text("model_type", "gpt2");
-  file.check_size("n_layer", of.layers);
-  file.check_size("n_head", of.heads);
-  file.check_size("n_embd", of.width);
-  file.check_size("n_positions", of.context);
-  file.check_size("vocab_size", of.vocabulary);
-  if (const auto inner = file.value("n_inner"); !inner.is_null() && inner != 4 * of.width)
-    file.fail("'n_inner' is " + inner.dump() + ", and a block of this program is " + std::to_string(4 * of.width) +
-              " wide inside");
-  if (const auto f = file.value("activation_function"); !f.is_null() && f != "gelu_new" && f != "gelu_pytorch_tanh")
-    file.fail("'activation_function' is " + f.dump() + " where \"gelu_new\" is needed");
-  if (const auto e = file.value("layer_norm_epsilon");
-      !e.is_null() && !(e.is_number() && std::abs(e.get<double>() / layer_norm_epsilon - 1) < 1e-6))
-    file.fail("'layer_norm_epsilon' is " + e.dump() + " where 1e-05 is needed");
-  file.check_flag("tie_word_embeddings", true);
-  file.check_flag("scale_attn_weights", true);
-  file.check_flag("scale_attn_by_inverse_layer_idx", false);
-  file.check_flag("add_cross_attention", false);
-  file.check_is_plain();
-  file.check_flag("is_encoder_decoder", false);
-  file.check_all_read();
+inline void check_huggingface(const huggingface_config& given, const config& of) {
+  const gpt2_description found = read_gpt2_config(given), here = describe_gpt2(of);
+  const huggingface_config file = complete_gpt2(given);
+  for (const auto& [key, size] : gpt2_sizes)
+    if (found.*size != here.*size) file.fail_compiled(key, std::to_string(here.*size));
+  if (found.hidden != here.hidden)
+    file.fail("n_inner", ", and a block of this program is " + std::to_string(here.hidden) + " wide inside");
+  if (!found.tied) file.fail("tie_word_embeddings", " where true is needed");
+  if (std::abs(found.epsilon / here.epsilon - 1) > 1e-6) file.fail("layer_norm_epsilon", " where 1e-05 is needed");
 }
 
 /// Throws gradus::error for a model with experts, which is no GPT-2.
@@ -108,28 +106,10 @@ void save_huggingface(const model<X, C>& net, const std::filesystem::path& folde
   std::optional<gr::tokenizer::token> end;
   if (tokenizer != nullptr) end = tokenizer->end_token();
   else if (C.vocabulary == 50257) end = 50256;  // GPT-2's own
-  const nlohmann::ordered_json settings{
-      {"architectures", {"GPT2LMHeadModel"}},
-      {"model_type", "gpt2"},
-      {"activation_function", "gelu_new"},
-      {"n_layer", C.layers},
-      {"n_head", C.heads},
-      {"n_embd", C.width},
-      {"n_positions", C.context},
-      {"n_ctx", C.context},
-      {"n_inner", nullptr},
-      {"vocab_size", C.vocabulary},
-      {"layer_norm_epsilon", layer_norm_epsilon},
-      {"scale_attn_weights", true},
-      {"scale_attn_by_inverse_layer_idx", false},
-      {"tie_word_embeddings", true},
-      {"bos_token_id", json_of(end)},
-      {"eos_token_id", json_of(end)},
-      {"attn_pdrop", net.dropout},
-      {"embd_pdrop", net.dropout},
-      {"resid_pdrop", net.dropout},
-      {"torch_dtype", huggingface_type<typename X::store>},
-  };
+  nlohmann::ordered_json settings = gpt2_config_json(describe_gpt2(C));
+  settings["bos_token_id"] = settings["eos_token_id"] = json_of(end);
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) settings[key] = net.dropout;
+  settings["torch_dtype"] = huggingface_type<typename X::store>;
   write_huggingface_tensors(
       net, folder, [](std::string_view name) { return huggingface_place<C>(name, "transformer."); }, shard_bytes);
   gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");

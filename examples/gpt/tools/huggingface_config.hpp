@@ -1,6 +1,7 @@
 #pragma once
 // A config.json of Hugging Face's transformers.
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -48,6 +49,8 @@ class huggingface_config {
   huggingface_config(std::string path, nlohmann::json values) : path_(std::move(path)), values_(std::move(values)) {
     if (!values_.is_object()) fail("is not a JSON object");
   }
+  /// The same file with other values.
+  huggingface_config with(nlohmann::json values) const { return {path_, std::move(values)}; }
   /// The object that a key holds.
   huggingface_config inner(const char* key) const { return {path_ + ": " + quoted(key), value(key)}; }
 
@@ -78,8 +81,21 @@ class huggingface_config {
     if (const auto found = value(key); !found.is_null() && found != wanted)
       fail(key, " where " + wanted.dump() + " is needed");
   }
+  /// The key must have one of these values, the first of which messages name.
+  void check_one_of(const char* key, const nlohmann::json& possible) const {
+    const auto found = value(key);
+    if (std::ranges::find(possible, found) == possible.end()) fail(key, " where " + possible[0].dump() + " is needed");
+  }
   const nlohmann::json& all() const { return values_; }
   bool has(const char* key) const { return values_.contains(key); }
+  /// The whole number from `least` on that a key holds, or true or false as 1 or 0 if `least` is 0.
+  gr::index_t whole(const char* key, gr::index_t least = 1) const {
+    const auto found = value(key);
+    if (found.is_boolean() && least == 0) return found.get<bool>() ? 1 : 0;
+    if (!found.is_number_integer() || found < least || found > 999999999)
+      fail(key, " where a whole number from " + std::to_string(least) + " on is needed");
+    return found.get<gr::index_t>();
+  }
   /// The number that a key holds; `otherwise` if there is none. Without it, there must be one.
   double number(const char* key, std::optional<double> otherwise = {}) const {
     const auto found = value(key);
