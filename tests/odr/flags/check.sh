@@ -43,8 +43,17 @@ for i in "${!sets[@]}"; do
 done
 compile -c "$here/main.cpp" -o "$work/main.o"
 
-# No two parts may share a definition that depends on flags. Parts whose kernels are of one build would.
-for object in "${objects[@]}"; do
+# No two parts may share a definition that depends on flags. Parts whose kernels are of one build would. On x86-64 two
+# processors' parts without inlining tell: what a compiler inlines differs from one to the next. (__OPTIMIZE__ gives
+# kernels the name that optimized ones have.)
+compared=("${objects[@]}")
+if [[ $(uname -m) == x86_64 ]]; then
+  compared=("$work/v3.o" "$work/v4.o")
+  plain=(-O0 -D__OPTIMIZE__=1 -DPART=0 '-DFLAGS=""' -c "$here/part.cpp")
+  compile "${plain[@]}" -march=x86-64-v3 -o "$work/v3.o"
+  compile "${plain[@]}" -march=x86-64-v4 -mavx512vbmi -mavx512bf16 -o "$work/v4.o"
+fi
+for object in "${compared[@]}"; do
   nm -C --defined-only "$object" | awk '$2 ~ /^[WVu]$/ { $1 = $2 = ""; print }' | sort -u |
     grep -E 'kernel<|pack<|op::|cpu_kit::' | grep -vE -e '^  (std|__gnu_cxx)::' \
       -e 'cpu_kit::(workers|default_thread_count|tile_permission|wanted_threads|[a-z_]*processors[a-z_]*)' || true
