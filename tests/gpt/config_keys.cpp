@@ -223,34 +223,38 @@ TEST_CASE("a GGUF file has what the config.json means, or the folder is refused 
   const gradus_test::scratch_folder place;
   fs::create_directories(place.path);
   std::set<std::string> written;
-  for_each_case(
-      "decoders", read_decoder,
-      [&](const std::string& name, const json& values, const auto& found, const json& wanted) {
-        const llama::config& sizes = found.sizes;
-        if (sizes.vocabulary * sizes.width > 100000) return;  // a large file
-        std::ofstream(place.path / "config.json") << values;
-        gr::safetensors_writer tensors;
-        const std::vector<float> table(sizes.vocabulary * sizes.width);
-        const std::vector<std::size_t> shape{sizes.vocabulary, sizes.width};
-        for (const char* each : {"model.embed_tokens.weight", "lm_head.weight"})
-          if (sizes.tied == 0 || std::string(each) != "lm_head.weight")
-            tensors.add(each, std::span<const std::size_t>(shape), std::span<const float>(table));
-        for (gr::index_t i = 0; i < sizes.layers; ++i)
-          tensors.add("model.layers." + std::to_string(i) + ".input_layernorm.weight",
-                      std::span<const std::size_t>(shape).last(1), std::span<const float>(table).first(sizes.width));
-        tensors.write(place.path / "model.safetensors");
-        const std::string said = refusal_of([&] { gpt::write_gguf(place.path, place.path / "x.gguf", "f32"); });
-        if (!said.empty()) {
-          CHECK((said.find("llama.cpp") != said.npos || said.find("GGUF") != said.npos ||
-                 said.find("written") != said.npos));
-          return;
-        }
-        written.insert(name);
-        json back = gpt::gguf_config(gpt::gguf_tensors(place.path / "x.gguf"));
-        back["model_type"] = values["model_type"];  // llama's architecture is Mistral's, too
-        CHECK(differences(facts_of(read_decoder(back)), wanted) == "");
-      });
+  for_each_case("decoders", read_decoder, [&](const std::string& name, json values, const auto& found, json wanted) {
+    const llama::config& sizes = found.sizes;
+    if (sizes.vocabulary * sizes.width > 100000) return;                               // a large file
+    if (sizes.kind().branch_norms && values.value("query_pre_attn_scalar", 0) == 9) {  // Gemmas have another, then
+      values["query_pre_attn_scalar"] = sizes.head();
+      wanted["scale"] = 1;
+    }
+    std::ofstream(place.path / "config.json") << values;
+    gr::safetensors_writer tensors;
+    const std::vector<float> table(sizes.vocabulary * sizes.width);
+    const std::vector<std::size_t> shape{sizes.vocabulary, sizes.width};
+    for (const char* each : {"model.embed_tokens.weight", "lm_head.weight"})
+      if (sizes.tied == 0 || std::string(each) != "lm_head.weight")
+        tensors.add(each, std::span<const std::size_t>(shape), std::span<const float>(table));
+    for (gr::index_t i = 0; i < sizes.layers; ++i)
+      tensors.add("model.layers." + std::to_string(i) + ".input_layernorm.weight",
+                  std::span<const std::size_t>(shape).last(1), std::span<const float>(table).first(sizes.width));
+    tensors.write(place.path / "model.safetensors");
+    const std::string said = refusal_of([&] { gpt::write_gguf(place.path, place.path / "x.gguf", "f32"); });
+    if (!said.empty()) {
+      CHECK(
+          (said.find("llama.cpp") != said.npos || said.find("GGUF") != said.npos || said.find("written") != said.npos));
+      return;
+    }
+    written.insert(name);
+    json back = gpt::gguf_config(gpt::gguf_tensors(place.path / "x.gguf"));
+    back["model_type"] = values["model_type"];  // llama's architecture is Mistral's, too
+    CHECK(differences(facts_of(read_decoder(back)), wanted) == "");
+  });
   CHECK(written.contains("llama: rope_theta = 50000.0"));
+  CHECK(written.contains("gemma2: attn_logit_softcapping = 2.0"));
+  CHECK(written.contains("gemma2: without attn_logit_softcapping"));
   CHECK_FALSE(written.contains("gemma2: attn_logit_softcapping = null"));
   CHECK_FALSE(written.contains("gemma2: query_pre_attn_scalar = 16"));
 }
