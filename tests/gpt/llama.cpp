@@ -218,7 +218,7 @@ TEST_CASE("what is written of a new model of each family describes it") {
     CHECK(found.settings.window == 0);
     CHECK(found.settings.rope.base == settings.rope.base);
     CHECK(found.settings.logit_cap == settings.logit_cap);
-    CHECK((!kind.query_scalar || found.settings.score_scale == 1 / std::sqrt(16.0)));
+    CHECK((!kind.branch_norms || found.settings.score_scale == 1 / std::sqrt(16.0)));
   }
 }
 
