@@ -180,6 +180,7 @@ inline nlohmann::json layer_types(const gr::nn::llama_settings& of, gr::index_t 
 inline void read_layer_types(const huggingface_config& file, gr::index_t layers, gr::nn::llama_settings& of) {
   const auto types = file.value("layer_types");
   if (types.is_null()) return;
+  if (std::ranges::find(types, "sliding_attention") == types.end()) of.window = 0;
   if (layer_types(of, layers) == types) return;
   for (gr::index_t every = 0; every <= layers; ++every)
     for (gr::index_t from = 0; from <= layers; ++from) {
