@@ -17,17 +17,20 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
       {text("data", o.files.data,
             "texts: a file of lines 'text TAB label', or 'text TAB label TAB second text'; labels are numbers or "
             "names, or "
-            "scores; for --task contrastive 'text TAB second text'"),
-       text("validation-data", o.files.validation_data, "the same for validation (default: a share of the data)"),
+            "scores; for --task contrastive 'text TAB second text'")
+           .path(),
+       text("validation-data", o.files.validation_data, "the same for validation (default: a share of the data)")
+           .path(),
        number(
            "validation", o.files.validation_share, "between 0 and 1", [](double x) { return x > 0 && x < 1; },
            "share of the data, from its end, for validation"),
-       text("tokenizer", o.files.tokenizer, "tokenizer.json, such as that of a BERT (default: that of --init)"),
+       text("tokenizer", o.files.tokenizer, "tokenizer.json, such as that of a BERT (default: that of --init)").path(),
        on_off("dummy", o.dummy, "train on 512 sequences of random tokens with random labels"),
        choice("task", o.task, {"classes", "regression", "cosine", "contrastive"},
               "classes (default), regression (labels are numbers), or sentence embeddings: cosine (labels are the "
               "cosine that the texts of a pair should have) or contrastive (each text finds its second text)"),
-       text("embed", o.embed, "a file of texts, one a line: print the sentence embedding of each, and train nothing"),
+       text("embed", o.embed, "a file of texts, one a line: print the sentence embedding of each, and train nothing")
+           .path(),
        choice("pooling", o.pooling, {"mean", "cls"},
               "what an embedding is: the mean of the tokens, or the first one (default: that of --init, or mean)"),
        on_off("normalize", o.normalize, "sentence embeddings have length 1 (default: as those of --init)"),
@@ -77,9 +80,11 @@ gpt::flag_table flags_of(options& o, std::string& save_every) {
        seed_flag(o.seed, "of the weights, the batches and dropout"),
        threads_flag(o.threads),
        whole("accumulate", o.accumulate, 1, 1000, "batches a step"),
-       text("out", o.out, "run folder, new or empty (default: runs/<date>-<time>)"),
-       text("init", o.init, "start from a folder of Hugging Face's BERT, or from the folder 'model' of a run"),
-       text("resume", o.resume, "run folder to resume from its checkpoint; the other flags must be those of the run"),
+       named("out", o.out, "the name of a folder", "run folder, new or empty (default: runs/<date>-<time>)"),
+       named("init", o.init, "the name of a folder",
+             "start from a folder of Hugging Face's BERT, or from the folder 'model' of a run"),
+       named("resume", o.resume, "the name of a folder",
+             "run folder to resume from its checkpoint; the other flags must be those of the run"),
        whole("eval-every", o.eval_every, 1, most_steps, "steps between validations (default: after each epoch)")
            .without_default(),
        text("save-every", save_every, "steps (100) or time (30s, 5m, 1h) between checkpoints; 0: save only at the end"),

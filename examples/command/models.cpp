@@ -7,6 +7,7 @@
 
 #include <gradus/run/program.hpp>
 
+#include "../gpt/lora_layers.hpp"
 #include "../llama/config.hpp"
 #include "readers.hpp"
 
@@ -167,6 +168,8 @@ void complete_sizes(gpt::command_line& line) {
   if (o.dpo > 0 && o.experts > 0) throw bad_flag("--dpo is for models without experts, whose use it would not balance");
   if (o.lora > o.width)
     throw bad_flag("--lora " + given("lora") + ": is a rank below the width of the model, " + given("width"));
+  if (o.lora > 0)
+    gpt::choose_layers(gpt::adaptable_layers(o.architecture, o.layers, o.experts > 0), o.lora_on, "--lora-on");
   if (o.vocabulary < 256)
     throw bad_flag("--vocabulary must be 256 or more, because text is read as bytes, not " + given("vocabulary"));
 }

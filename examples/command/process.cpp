@@ -1,11 +1,16 @@
 #include "process.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -58,29 +63,77 @@ launched_job find_job() {
   return {};
 }
 
+namespace {
+
+volatile std::sig_atomic_t asked_to_end = 0;
+
+// Runs a program with its output in `output`, in a process group of its own.
+[[noreturn]] void start(const std::vector<std::string>& words, int output) {
+  setpgid(0, 0);
+  std::signal(SIGTERM, SIG_DFL);
+  for (const char* name : {"CMAKE_GENERATOR", "CMAKE_BUILD_TYPE", "CMAKE_CONFIGURATION_TYPES", "NINJA_STATUS"})
+    unsetenv(name);
+  setenv("LC_ALL", "C", 1);
+  dup2(output, 1);
+  dup2(output, 2);
+  close(output);
+  try {
+    execute(words);
+  } catch (const gr::error& e) {
+    const std::string text = std::string(e.what()) + "\n";
+    if (write(2, text.data(), text.size()) < 0) _exit(126);
+  }
+  _exit(127);
+}
+
+// Stands between this program and the one that it runs: if this program ends, by whatever signal, it ends that one with
+// all that it has started (Ninja its compilers), and ends itself when they are gone. Until then it has what this
+// program has open, such as the lock of the folder that they write. `life` is a pipe whose other end is this program's.
+[[noreturn]] void watch_over(const std::vector<std::string>& words, int output, int life) {
+  setpgid(0, 0);
+#if defined(PR_SET_CHILD_SUBREAPER)
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a program leaves that has ended is waited for here
+#endif
+  std::signal(SIGTERM, [](int) { asked_to_end = 1; });
+  std::signal(SIGCHLD, [](int) {});  // ends poll()
+  const pid_t child = fork();
+  if (child == 0) start(words, output);
+  close(output);
+  if (child < 0) _exit(126);
+  setpgid(child, child);
+  int status = 0;
+  for (;;) {
+    const pid_t ended = waitpid(child, &status, WNOHANG);
+    if (ended == child) _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    pollfd end{.fd = life, .events = POLLIN, .revents = 0};
+    if (asked_to_end != 0 || poll(&end, 1, 50) > 0) break;
+  }
+  for (int tenths = 0; tenths < 110; ++tenths) {
+    const int signal = tenths >= 100 ? SIGKILL : tenths % 20 == 0 ? SIGTERM : 0;  // 0: asks whether there is one
+    if (kill(-child, signal) != 0) break;
+    usleep(100'000);
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {}
+  }
+  _exit(1);
+}
+
+}  // namespace
+
 int run(const std::vector<std::string>& words, const std::filesystem::path& log,
         const std::function<void(std::string_view)>& seen) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw gr::error(std::string("a pipe cannot be made: ") + std::strerror(errno));
+  std::array<int, 2> ends{}, life{};
+  if (pipe(ends.data()) != 0 || pipe(life.data()) != 0)
+    throw gr::error(std::string("a pipe cannot be made: ") + std::strerror(errno));
+  for (const int end : {ends[0], life[0], life[1]}) fcntl(end, F_SETFD, FD_CLOEXEC);
   const pid_t child = fork();
   if (child < 0) throw gr::error(words.front() + ": cannot be started: " + std::strerror(errno));
   if (child == 0) {
-    for (const char* name : {"CMAKE_GENERATOR", "CMAKE_BUILD_TYPE", "CMAKE_CONFIGURATION_TYPES", "NINJA_STATUS"})
-      unsetenv(name);
-    setenv("LC_ALL", "C", 1);
-    dup2(ends[1], 1);
-    dup2(ends[1], 2);
     close(ends[0]);
-    close(ends[1]);
-    try {
-      execute(words);
-    } catch (const gr::error& e) {
-      const std::string text = std::string(e.what()) + "\n";
-      if (write(2, text.data(), text.size()) < 0) _exit(126);
-    }
-    _exit(127);
+    close(life[1]);
+    watch_over(words, ends[1], life[0]);
   }
   close(ends[1]);
+  close(life[0]);
   std::ofstream written(log, std::ios::app);
   std::string line;
   std::array<char, 4096> block{};
@@ -101,6 +154,7 @@ int run(const std::vector<std::string>& words, const std::filesystem::path& log,
   close(ends[0]);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  close(life[1]);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -1,15 +1,14 @@
 // gradus sample, evaluate, convert, tokens: compile a tool for the sizes of a model, and become it.
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <gradus/run/program.hpp>
 
+#include "../gpt/tools/tool_flags.hpp"
 #include "models.hpp"
 #include "readers.hpp"
 #include "subcommands.hpp"
@@ -88,102 +87,80 @@ std::string adapters_named(gpt::command_line& line, const std::string& named) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   become(words);
 }
-// Its --help: as the tool of a small model, which is soon compiled, says it.
-bool wants_help(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
+// Checks the files that a tool reads besides the model.
+void check_files(const std::string& tokenizer, const std::vector<std::string>& data) {
+  if (!tokenizer.empty()) check_file("--tokenizer", tokenizer);
+  for (const std::string& file : data) check_file("--data", file);
 }
-void take_any_model(gpt::command_line& line) { line.flags.set_defaults("architecture=gpt2 " + preset_of("tiny")); }
 
-// `gradus TOOL MODEL ...`: the tool of the model in a run's folder or a file.
-int become_tool_of_model(const char* tool, int argc, char** argv, const surroundings& here) {
-  gpt::command_line line;
-  std::vector<std::string> passed;
-  std::string device = "cpu";
-  int gpu = 0;
-  gpt::flag_table where("", {gpt::device_flag(device, gpu)});
-  if (wants_help(argc, argv)) {
-    std::puts("Names a model by the folder of a run, too.");
-    take_any_model(line);
-    passed = {"--help"};
-  } else {
-    if (argc < 2 || argv[1][0] == '-')
-      throw bad_flag("name the folder of a run first, or its model.safetensors; --help says more");
-    passed.push_back(model_named(line, argv[1]).string());
-    for (int i = 2; i < argc; ++i) {
-      const std::string word = argv[i];
-      const auto is_flag = [&](const char* flag) { return word == flag || word.starts_with(std::string(flag) + "="); };
-      const auto value = [&] {
-        if (const auto at = word.find('='); at != word.npos) return word.substr(at + 1);
-        if (i + 1 == argc) throw bad_flag(word + " needs a value");
-        return std::string(argv[++i]);
-      };
-      if (is_flag("--device")) where.set("device", value());
-      else if (is_flag("--adapter")) passed.push_back("--adapter=" + adapters_named(line, value()));
-      else passed.push_back(word);
-    }
-  }
-  const auto has = [&](std::string_view flag) {
-    return std::ranges::any_of(passed, [&](std::string_view word) { return word.starts_with(flag); });
-  };
-  if (std::ranges::find(passed, "--chat") != passed.end() && !has("--chat-format") && !line.o.chat_format.empty())
-    passed.push_back("--chat-format=" + line.o.chat_format);  // of the run
-  check_device(device, gpu, false);
-  line.flags.set("device", device);
-  if (gpu > 0) passed.push_back("--device=cuda:" + std::to_string(gpu));
-  become_tool(tool, line, here, passed);
+// `gradus TOOL MODEL ...`: the tool of the model in a run's folder or a file. Returns false if it was --help.
+template <class Options>
+bool read_tool(Options& o, gpt::flag_table& flags, int argc, char** argv) {
+  if (gpt::asks_for_help(argc, argv)) std::puts("Names a model by the folder of a run, too.");
+  else if (argc < 2) throw bad_flag("name the folder of a run first, or its model.safetensors; --help says more");
+  if (!flags.read(argc, argv)) return false;
+  check_device(o.device, o.gpu, false);
+  return true;
+}
+template <class Options>
+[[noreturn]] void become_tool_of_model(const char* tool, gpt::command_line& line, const Options& o,
+                                       gpt::flag_table& flags, const surroundings& here) {
+  line.flags.set("device", o.device);
+  std::vector<std::string> words = flags.words();
+  if (o.gpu > 0) words.insert(words.begin(), "--device=cuda:" + std::to_string(o.gpu));
+  become_tool(tool, line, here, words);
 }
 
 }  // namespace
 
 int sample(int argc, char** argv, const surroundings& here) {
-  return become_tool_of_model("gpt_sample", argc, argv, here);
+  gpt::sample_options o;
+  gpt::flag_table flags = o.table();
+  gpt::command_line line;
+  if (!read_tool(o, flags, argc, argv)) return 0;
+  o.check(flags);
+  check_files(o.tokenizer, {});
+  flags.set("model", model_named(line, o.model).string());
+  if (!o.adapter.empty()) flags.set("adapter", adapters_named(line, o.adapter));
+  if (o.chat && o.chat_format.empty() && !line.o.chat_format.empty()) flags.set("chat-format", line.o.chat_format);
+  become_tool_of_model("gpt_sample", line, o, flags, here);
 }
 
 int evaluate(int argc, char** argv, const surroundings& here) {
-  return become_tool_of_model("gpt_evaluate", argc, argv, here);
+  gpt::evaluate_options o;
+  gpt::flag_table flags = o.table();
+  gpt::command_line line;
+  if (!read_tool(o, flags, argc, argv)) return 0;
+  check_files(o.tokenizer, o.data);
+  flags.set("model", model_named(line, o.model).string());
+  if (!o.adapter.empty()) flags.set("adapter", adapters_named(line, o.adapter));
+  become_tool_of_model("gpt_evaluate", line, o, flags, here);
 }
 
 int convert(int argc, char** argv, const surroundings& here) {
+  gpt::convert_options o;
+  gpt::flag_table flags = o.table();
   gpt::command_line line;
-  std::vector<std::string> passed(argv + 1, argv + argc);
-  if (wants_help(argc, argv)) {
-    take_any_model(line);
-  } else {
-    if (argc < 2 || argv[1][0] == '-')
-      throw bad_flag("name first what to convert: a run or its model.safetensors, a Hugging Face folder, or NAME.gguf");
-    using enum gpt::model_format;
-    const std::string from = argv[1];
-    const gpt::model_format has = gpt::format_to_read(from);
-    if (!is_there(from)) throw bad_flag(from + ": no such file or folder");
-    const std::string adapter = gpt::flag_table::word_after(argc, argv, "--adapter");
-    const bool merges = !adapter.empty() || std::ranges::find(passed, "--merge") != passed.end();
-    if (!adapter.empty()) {
-      const std::string file = adapters_named(line, adapter);
-      for (std::string& word : passed)
-        if (word == adapter) word = file;
-        else if (word == "--adapter=" + adapter) word = "--adapter=" + file;
-    }
-    if (has == own || merges) {
-      passed.front() = model_named(line, from).string();
-      line.flags.set("device", "cpu");
-      if (merges)
-        line.flags.set("precision", "fp32");  // weights and what is added to them are rounded once, at the end
-    } else if (gpt::format_to_write(gpt::flag_table::word_after(argc, argv, "--out")) == own) {
-      take_sizes(line, has == folder ? fs::path(from) / "config.json" : fs::path(from), "the model");
-    } else {
-      take_any_model(line);  // nothing depends on its sizes
-    }
+  if (argc < 2)
+    throw bad_flag("name first what to convert: a run or its model.safetensors, a Hugging Face folder, or NAME.gguf");
+  if (!flags.read(argc, argv)) return 0;
+  if (!is_there(o.from)) throw bad_flag(o.from + ": no such file or folder");
+  check_files(o.tokenizer, {});
+  using enum gpt::model_format;
+  const gpt::model_format has = gpt::format_to_read(o.from);
+  if (!o.adapter.empty()) flags.set("adapter", adapters_named(line, o.adapter));
+  if (has == own || o.merges()) {
+    flags.set("from", model_named(line, o.from).string());
+    line.flags.set("device", "cpu");
+    if (o.merges())
+      line.flags.set("precision", "fp32");  // weights and what is added to them are rounded once, at the end
+  } else if (gpt::format_to_write(o.out) == own) {
+    take_sizes(line, has == folder ? fs::path(o.from) / "config.json" : fs::path(o.from), "the model");
+  } else {  // nothing depends on its sizes
+    line.flags.set_defaults("architecture=gpt2 " + preset_of("tiny"));
   }
-  if (!wants_help(argc, argv)) {
-    if (std::ranges::find(passed, "--merge") != passed.end() && line.o.lora == 0)
-      throw bad_flag("--merge: " + passed.front() + " has no adapters");
-    const std::string out = gpt::flag_table::word_after(argc, argv, "--out");
-    const bool merges = std::ranges::any_of(
-        passed, [](std::string_view word) { return word == "--merge" || word.starts_with("--adapter"); });
-    if (line.o.lora > 0 && !merges && gpt::format_to_write(out) != gpt::model_format::folder)
-      throw bad_flag("--out " + out + ": adapters become a new folder, of PEFT's; --merge writes the whole model");
-  }
-  become_tool("gpt_convert", line, here, passed);
+  o.check(flags, line.o.lora > 0);
+  become_tool("gpt_convert", line, here, flags.words());
 }
 
 int tokens(int argc, char** argv, const surroundings& here) {

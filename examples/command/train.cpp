@@ -33,8 +33,8 @@ bool is_given(int argc, char** argv, const std::string& flag) {
 
 // What the folder of a run says it was started with; empty where none is resumed.
 std::string config_of_resumed(int argc, char** argv) {
-  const std::string run = gpt::flag_table::word_after(argc, argv, "--resume");
-  if (run.empty() || is_given(argc, argv, "--help") || is_given(argc, argv, "-h")) return "";
+  const std::string run = gpt::find_value(argc, argv, "--resume").value_or("");
+  if (run.empty() || gpt::asks_for_help(argc, argv)) return "";
   const auto fail = [&](const std::string& what) { throw bad_flag("--resume: " + run + ": " + what); };
   for (const char* flag : {"--init", "--config"})
     if (is_given(argc, argv, flag))

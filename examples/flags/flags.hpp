@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -58,7 +57,7 @@ struct flag {
 
 inline std::string quoted_if_empty(const std::string& text) { return text.empty() ? "''" : text; }
 
-/// A whole number in decimal digits. (CLI11 by itself reads 010 as 8, and clamps numbers that are too large.)
+/// A whole number in decimal digits.
 template <class Int>
 flag whole(const std::string& name, Int& member, std::type_identity_t<Int> least, std::type_identity_t<Int> most,
            std::string text) {
@@ -132,9 +131,13 @@ inline flag choice(const std::string& name, std::string& member, const std::vect
           },
           [&member] { return member; }, std::move(text)};
 }
-/// A text without a name, which must be given.
+/// The name of a file or a folder, without a flag before it; it must be given.
 inline flag positional(const std::string& name, std::string& member, std::string about) {
   flag f = text(name, member, std::move(about));
+  f.read = [=, &member](std::string& word) {
+    gr::check_flag(!word.empty(), name, "the name of a file or a folder", "''");
+    member = word;
+  };
   f.kind = flag::positional;
   return std::move(f).required();
 }
@@ -198,6 +201,18 @@ struct replacement {
   std::vector<std::string> dropped;
 };
 
+/// Whether a word of a command line can only be a flag: --NAME, --NAME=VALUE, -h, or --, which ends the flags. A value
+/// that looks like one is written --FLAG=VALUE.
+bool is_flag_word(std::string_view word);
+/// The word after argv[i], which is a flag that takes a value; i becomes its index. Throws gr::bad_flag if there is none
+/// or it is a flag itself.
+std::string value_after(int argc, char** argv, int& i);
+/// The value of a flag, such as "--out", on a command line that is still to be read; nothing if it is not given. Throws
+/// gr::bad_flag for a flag without a value.
+std::optional<std::string> find_value(int argc, char** argv, std::string_view flag);
+/// Whether a command line asks for help.
+bool asks_for_help(int argc, char** argv);
+
 class flag_table {
  public:
   flag_table(std::string what, std::vector<flag> flags, std::vector<alternative> alternatives = {},
@@ -220,27 +235,8 @@ class flag_table {
   }
   /// Reads a command line, after the files that its --config names and `run_config`, unless that is empty; what the
   /// command line says takes precedence. Throws gr::bad_flag; returns false if --help was asked for and printed.
-  bool read(int argc, char** argv, const std::string& run_config = "") {
-    words_.clear();
-    files_.clear();
-    const std::vector<std::string> own = split_configs(argc, argv, run_config);
-    words_.insert(words_.end(), own.begin(), own.end());
-    try {
-      if (!parse(argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "")) return false;
-      check_alternatives();
-      return true;
-    } catch (const gr::bad_flag& e) { throw gr::bad_flag(origin_of(e.what()) + e.what()); }
-  }
-  /// The value of a flag on a command line that is still to be read; empty: not given.
-  static std::string word_after(int argc, char** argv, const std::string& flag) {
-    std::string value;
-    for (int i = 1; i < argc; ++i) {
-      const std::string_view word = argv[i];
-      if (word == flag && i + 1 < argc) value = argv[++i];
-      else if (word.starts_with(flag + "=")) value = word.substr(flag.size() + 1);
-    }
-    return value;
-  }
+  bool read(int argc, char** argv, const std::string& run_config = "");
+  const std::vector<flag>& rows() const { return flags_; }
   bool given(std::string_view name) const {
     const flag* f = find(name);
     return f != nullptr && !f->given.empty();
@@ -266,14 +262,17 @@ class flag_table {
   }
   /// The command line that gives the flags what they were given, for another program with this table.
   std::vector<std::string> words() const {
-    std::vector<std::string> all;
+    std::vector<std::string> all, places;
     for (const flag& f : flags_) {
       if (f.given.empty() || f.name == "config") continue;
-      if (f.kind == flag::on_off) all.push_back((f.given.back() == "true" ? "--" : "--no-") + f.name);
+      if (f.kind == flag::positional) places.push_back(f.given.back());
+      else if (f.kind == flag::on_off) all.push_back((f.given.back() == "true" ? "--" : "--no-") + f.name);
       else if (f.kind != flag::list) all.push_back("--" + f.name + "=" + f.given.back());
       else
         for (const std::string& value : f.given) all.push_back("--" + f.name + "=" + value);
     }
+    if (!places.empty()) all.emplace_back("--");
+    all.insert(all.end(), places.begin(), places.end());
     return all;
   }
   /// The entries that repeat this run: every flag, given or not, with files by absolute names.
@@ -295,51 +294,16 @@ class flag_table {
   }
 
  private:
-  // The words of the command line without --config FILE; those of the files go to words_.
-  std::vector<std::string> split_configs(int argc, char** argv, const std::string& run_config) {
-    std::vector<std::string> own, files, names;
-    for (int i = 1; i < argc; ++i) {
-      const std::string_view word = argv[i];
-      if (word == "--config" && find("config") != nullptr) {
-        if (i + 1 == argc) throw gr::bad_flag("--config needs the name of a file");
-        files.emplace_back(argv[++i]);
-      } else if (word.starts_with("--config=") && find("config") != nullptr) {
-        files.emplace_back(word.substr(9));
-      } else {
-        own.emplace_back(word);
-        if (!word.starts_with("--")) continue;
-        const std::string_view name = word.substr(2, word.find('=') - 2);
-        names.emplace_back(name.starts_with("no-") ? name.substr(3) : name);
-        if (word.find('=') != word.npos) names.emplace_back(word.substr(2));
-        else if (i + 1 < argc) names.push_back(names.back() + "=" + argv[i + 1]);
-      }
-    }
-    for (const std::string& file : files) add_file("--config: ", file, names);
-    if (!run_config.empty()) add_file("", run_config, names);
-    return own;
-  }
-  void add_file(const std::string& from, const std::string& file, const std::vector<std::string>& names) {
-    gr::config_entries entries;
-    try {
-      entries = gr::read_config(file);
-    } catch (const gr::error& e) { throw gr::bad_flag(from + e.what()); }
-    for (const auto& [name, value] : entries) {
-      const flag* f = find(name);
-      if (f == nullptr) throw gr::bad_flag(from + file + ": there is no flag '" + name + "'");
-      if (f->in_config == flag::once) throw gr::bad_flag(from + file + ": " + name + " is for the command line");
-      if (f->in_config != flag::skipped && !replaced_by(name, names)) add_words(from + file + ": ", *f, value);
-    }
-  }
-  void add_words(const std::string& origin, const flag& f, const std::string& value) {
-    files_.emplace(f.name, origin);
-    if (f.kind != flag::on_off) {
-      words_.push_back("--" + f.name);
-      words_.push_back(value);
-      return;
-    }
-    gr::check_flag(value == "true" || value == "false", origin + f.name, "true or false", value);
-    if (value != f.now()) words_.push_back((value == "true" ? "--" : "--no-") + f.name);
-  }
+  // A value for a flag. `origin` is what a message about a value from a file begins with.
+  struct assignment {
+    flag* to;
+    std::string value, origin;
+  };
+
+  std::vector<assignment> assignments_of(int argc, char** argv);
+  std::vector<assignment> assignments_in(const std::string& from, const std::string& file,
+                                         const std::vector<std::string>& names);
+  void print_help(const std::string& program);
   bool replaced_by(std::string_view name, const std::vector<std::string>& names) const {
     return std::ranges::any_of(names, [&](const std::string& given) {
       return given == name ||
@@ -358,23 +322,6 @@ class flag_table {
              return a.reason != nullptr && ((f.name == a.one && given(a.other)) || (f.name == a.other && given(a.one)));
            });
   }
-  void check_alternatives() const {
-    for (const alternative& a : alternatives_)
-      if (a.reason != nullptr && given(a.one) && given(a.other))
-        throw gr::bad_flag(std::string("--") + a.one + " and --" + a.other + ": give one of them" + a.reason);
-  }
-  // "--config: FILE: " if the message is about a flag that came from a file.
-  std::string origin_of(std::string_view message) const {
-    for (const auto& [name, origin] : files_)
-      if (const std::size_t at = message.find("--" + name); at != message.npos) {
-        const std::string_view rest = message.substr(at + 2 + name.size());
-        if (rest.empty() || rest.front() == ' ' || rest.front() == ':') return origin;
-      }
-    return "";
-  }
-
-  bool parse(const std::string& program);
-
   const flag* find(std::string_view name) const {
     const auto at = std::ranges::find(flags_, name, &flag::name);
     return at == flags_.end() ? nullptr : &*at;
@@ -385,8 +332,6 @@ class flag_table {
   std::vector<flag> flags_;
   std::vector<alternative> alternatives_;
   std::vector<replacement> replacements_;
-  std::vector<std::string> words_;
-  std::map<std::string, std::string> files_;  // flags that a file gives, with what a message about them begins with
 };
 
 }  // namespace gpt

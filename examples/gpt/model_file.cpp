@@ -41,7 +41,9 @@ gr::run_metadata check_sizes(const fs::path& path) {
   return metadata;
 }
 
-std::vector<std::string> adapted_layers(const std::string& words) { return layers_named<network>(words, "--lora-on"); }
+std::vector<std::string> adapted_layers(const std::string& words) {
+  return choose_layers(adaptable_layers(network()), words, "--lora-on");
+}
 
 void load_whole(network& net, gr::context<gr::cpu>& ctx, const fs::path& path,
                 const std::function<void(network_parameter&)>& after) {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <gradus/data/chat_format.hpp>
 #include <gradus/run/run_folder.hpp>
 
 #include "../llama/config.hpp"
+#include "chat_format_flag.hpp"
 #include "token_budget.hpp"
 
 namespace gpt {
@@ -58,10 +58,8 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
            .path(),
        choice("order", o.order, {"random", "shuffled"},
               "random: windows at random places; shuffled: each window of the data once an epoch"),
-       text("chat-format", o.chat_format,
-            "of examples that are chats: " + gr::chat_format_names() +
-                " (default: what the tokenizer_config.json of --init says)")
-           .without_default(),
+       chat_format_flag(o.chat_format, "of examples that are chats: " + gr::chat_format_names() +
+                                           " (default: what the tokenizer_config.json of --init says)"),
        choice("long-examples", o.long_examples, {"cut", "skip"},
               "what becomes of an example that is longer than the context: cut at its end, or skip"),
        choice("model", o.model, {"tiny", "nano", "seed", "gpt2", "gpt2-medium", "llama-tiny", "llama-15m", "llama-1b"},
@@ -219,6 +217,7 @@ flag_table flags_of(options& o, std::string& save_every, std::string& config) {
        text("config", config,
             "file of lines 'name = value' with these flags, such as the file config of a run folder; flags of the "
             "command line come first")
+           .path()
            .only_once()},
       {{"steps", "minutes", nullptr},
        {"init", "model", "; the sizes are those of the model that --init names"},
@@ -325,8 +324,7 @@ bool command_line::read(int argc, char** argv, const std::string& run_config) {
   if (examples && o.order != "random")
     throw bad_flag("--order is for texts and shards: examples are shuffled, each once an epoch");
   if (examples && o.graph) throw bad_flag("--graph: batches of examples differ in length, and a graph's do not");
-  if (!o.chat_format.empty()) gr::chat_format_named(o.chat_format);  // throws
-  listed_operations(o.checkpoint);                                   // throws
+  listed_operations(o.checkpoint);  // throws
   if (!o.offload.empty() && on_gpu)
     throw bad_flag("--offload keeps optimizer states in a file, which is for the CPU: leave it out, or --device cpu");
   if (o.checkpoint.starts_with("offload:") && !on_gpu && o.offload.empty())

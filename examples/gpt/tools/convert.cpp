@@ -8,11 +8,11 @@
 
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
-#include "../../flags/flags.hpp"
 #include "../../llama/huggingface.hpp"
 #include "../model_file.hpp"
 #include "huggingface.hpp"
 #include "peft.hpp"
+#include "tool_flags.hpp"
 #include "unfinished_folder.hpp"
 
 namespace gr = gradus;
@@ -83,61 +83,37 @@ void write_adapters(const std::string& from, const std::string& out) {
 int main(int argc, char** argv) {
   return gr::run_program("gpt_convert", [&] {
     using enum gpt::model_format;
-    std::string from, out, tokenizer, adapter, type = "f16", shards = "5GB";
-    bool merge = false;
-    gpt::flag_table flags(
-        "Converts a model between the files of gpt_train, the folders of Hugging Face's transformers, and GGUF files.",
-        {gpt::positional("from", from, "NAME.safetensors of gpt_train, a folder of Hugging Face's, or NAME.gguf"),
-         gpt::named("out", out, "the name of a file or folder",
-                    "what to write: NAME.safetensors, NAME.gguf, or a folder; it must not exist yet")
-             .required(),
-         gpt::on_off("merge", merge,
-                     "add the adapters of a run with --lora to its model, and write that; without it, they become a "
-                     "folder of PEFT's"),
-         gpt::text("adapter", adapter,
-                   "adapters of the model to add to it: the model.safetensors of a run, or a folder of PEFT's"),
-         gpt::choice("type", type, gpt::gguf_types, "of the matrices in NAME.gguf: f32, f16, bf16 or q8_0"),
-         gpt::size("shards", shards, "the largest file of a folder: a larger model becomes several, with an index"),
-         gpt::text("tokenizer", tokenizer,
-                   "tokenizer.json for a model of gpt_train (default: the one beside the model)")});
+    gpt::convert_options o;
+    gpt::flag_table flags = o.table();
     if (!flags.read(argc, argv)) return 0;
+    const std::string &from = o.from, &out = o.out, &tokenizer = o.tokenizer, &adapter = o.adapter;
     if (!gpt::is_there(from)) throw gr::error(from + ": no such file or folder");
     const gpt::model_format has = gpt::format_to_read(from), wanted = gpt::format_to_write(out);
-    const bool whole = merge || !adapter.empty();
+    const bool whole = o.merges();
+    o.check(flags, gpt::adapter_rank > 0);
     if (gpt::adapter_rank > 0 && !whole) {
-      if (wanted != folder || gpt::is_there(out))
-        throw gr::bad_flag("--out " + out +
-                           ": adapters become a new folder, of PEFT's; --merge writes the whole model");
       write_adapters(from, out);
       std::printf("wrote %s: adapters of rank %d\n", out.c_str(), static_cast<int>(gpt::adapter_rank));
       return 0;
     }
-    if (merge && gpt::adapter_rank == 0) throw gr::bad_flag("--merge: " + from + " has no adapters");
-    if (has == wanted && !whole)
-      throw gr::bad_flag("--out " + out + " is of the same kind as " + from +
-                         "; name NAME.gguf, NAME.safetensors, or a folder");
-    if (flags.given("tokenizer") && has != own) throw gr::bad_flag("--tokenizer is for a model of gpt_train");
-    if (flags.given("type") && wanted != gguf) throw gr::bad_flag("--type is for NAME.gguf");
-    if (flags.given("shards") && wanted != folder) throw gr::bad_flag("--shards is for a folder");
-    if (wanted != folder && gpt::is_there(out)) throw gr::error(out + ": is there already; name a new file");
 
     if (wanted == own) {
       with_whole_model(from, adapter, [&](auto& net) { gpt::save_model(net, out); });
     } else if (has == folder && !whole) {
-      gpt::write_gguf(from, out, type);
+      gpt::write_gguf(from, out, o.type);
     } else {
-      gpt::unfinished_folder files(wanted == gguf ? out + ".folder" : out);  // a GGUF file is made of a folder
-      if (has == gguf && !whole) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(shards));
+      gpt::unfinished_folder files(out);  // a GGUF file is made of a folder
+      if (has == gguf && !whole) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(o.shards));
       else
         with_whole_model(from, adapter, [&](auto& net) {
           const std::optional<gr::tokenizer> words = tokenizer_of(from, tokenizer);
-          save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(shards));
+          save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(o.shards));
           if (has == gguf) gpt::write_tokenizer_of_gguf(gr::gguf_file(from), gpt::sizes.context, files.path());
           else keep_chat_template(from, files.path());
           if (!words && has != gguf)
             std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
         });
-      if (wanted == gguf) gpt::write_gguf(files.path(), out, type);
+      if (wanted == gguf) gpt::write_gguf(files.path(), out, o.type);
       else files.finish();
     }
     std::printf("wrote %s%s\n", out.c_str(), has == own || wanted == own ? (": " + gpt::describe_model()).c_str() : "");

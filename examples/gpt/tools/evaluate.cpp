@@ -10,46 +10,38 @@
 #include <gradus/data/dataset.hpp>
 #include <gradus/io/text_file.hpp>
 
-#include "../../flags/flags.hpp"
 #include "../model_file.hpp"
 #include "evaluate.hpp"
+#include "tool_flags.hpp"
 
 namespace gr = gradus;
 
 int main(int argc, char** argv) {
   return gr::run_program("gpt_evaluate", [&] {
-    std::string model, tokenizer, adapter;
-    std::vector<std::string> data;
-    int threads = 0;
-    gpt::flag_table flags(
-        "Measures how well a trained GPT predicts a text.",
-        {gpt::positional("model", model, "model.safetensors of a run"),
-         gpt::text("adapter", adapter, "adapters of that model: the model.safetensors of a run, or a folder of PEFT's"),
-         gpt::texts("data", data, "text files, which are read one after another").required(),
-         gpt::text("tokenizer", tokenizer,
-                   "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
-         gpt::threads_flag(threads)});
+    gpt::evaluate_options o;
+    gpt::flag_table flags = o.table();
+    flags.fix("device", gpt::device_name);
     if (!flags.read(argc, argv)) return 0;
 
     gr::stream stream;
-    if (threads > 0) gr::set_thread_count(stream, std::min(threads, gr::cpu_kit::usable_processors()));
+    if (o.threads > 0) gr::set_thread_count(stream, std::min(o.threads, gr::cpu_kit::usable_processors()));
     gr::host_resource heap;
     gr::pool_resource pool(heap);
     gr::context ctx{stream, pool};
-    if (tokenizer.empty()) tokenizer = gpt::tokenizer_beside(model);
+    const std::string tokenizer = o.tokenizer.empty() ? gpt::tokenizer_beside(o.model) : o.tokenizer;
     const gr::text_tokenizer words = gpt::read_text_tokenizer(tokenizer);
     std::string text;
-    for (const std::string& path : data) {
+    for (const std::string& path : o.data) {
       if (!text.empty() && text.back() != '\n') text += '\n';
       if (gr::dataset::is_shard(path))
         throw gr::error(path + ": is named as tokens are (*.bin); name the text that they were made of");
       text += gr::read_text(path);
     }
     const std::vector<std::int32_t> tokens = words.encode(text);
-    if (tokens.size() < 2) throw gr::error(data.front() + ": is too short: a text must have two tokens at least");
+    if (tokens.size() < 2) throw gr::error(o.data.front() + ": is too short: a text must have two tokens at least");
     gpt::network net;
-    if (adapter.empty()) gpt::load_model(net, ctx, model);
-    else gpt::load_model(net, ctx, adapter, model);
+    if (o.adapter.empty()) gpt::load_model(net, ctx, o.model);
+    else gpt::load_model(net, ctx, o.adapter, o.model);
 
     const gpt::evaluation found = gpt::evaluate<gpt::batch_size>(net, ctx, tokens);
     std::printf("%zu tokens, %zu of them predicted: loss %.4f nats a token, perplexity %.4f", tokens.size(),

@@ -18,6 +18,7 @@
 
 #include "../../llama/huggingface.hpp"
 #include "../adapters.hpp"
+#include "../lora_layers.hpp"
 #include "huggingface.hpp"
 
 namespace gpt {
@@ -30,37 +31,13 @@ huggingface_tensor huggingface_module(const Net& net, std::string_view name) {
   return place;
 }
 
-/// The linear layers of a model that `words` stands for: "all", or names with commas between, ours or those of
-/// transformers' modules, whole or their ends. Throws gr::bad_flag, which begins with `flag`, for a word that names no
-/// layer.
+/// The linear layers of a model that can have adapters.
 template <class Net>
-std::vector<std::string> layers_named(const std::string& words, const std::string& flag) {
-  Net net;
-  std::vector<std::string> layers;
-  std::set<std::string> known, found;
-  std::vector<std::string> wanted(1);
-  for (const char c : words)
-    if (c == ',') wanted.emplace_back();
-    else wanted.back() += c;
-  gr::nn::for_each_adapter_slot(net, [&](std::string_view ours, const auto&) {
-    const std::string theirs = huggingface_module(net, ours).name;
-    known.insert(theirs.substr(theirs.rfind('.') + 1));
-    bool taken = false;
-    for (const std::string& word : wanted)
-      for (const std::string& name : {std::string(ours), theirs})
-        if (word == "all" || name == word || name.ends_with("." + word)) {
-          found.insert(word);
-          taken = true;
-        }
-    if (taken) layers.emplace_back(ours);
-  });
-  for (const std::string& word : wanted) {
-    if (found.contains(word)) continue;
-    std::string names;
-    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-    throw gr::bad_flag(flag + ": no linear layer of this model is named '" + word + "'; there are " + names);
-  }
-  return layers;
+std::vector<layer_names> adaptable_layers(const Net& net) {
+  std::vector<layer_names> all;
+  gr::nn::for_each_adapter_slot(
+      net, [&](std::string_view ours, const auto&) { all.emplace_back(ours, huggingface_module(net, ours).name); });
+  return all;
 }
 
 namespace detail {

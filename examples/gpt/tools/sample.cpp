@@ -25,11 +25,11 @@
 #include <gradus/run/program.hpp>
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
-#include "../../flags/flags.hpp"
 #include "../device.hpp"
 #include "../model_file.hpp"
 #include "../model_folder.hpp"
 #include "chat.hpp"
+#include "tool_flags.hpp"
 
 namespace gr = gradus;
 
@@ -41,52 +41,11 @@ using policy = std::conditional_t<gpt::on_gpu, gpt::precision, gpt::host_precisi
 struct model : gpt::model_of<gpt::placed<gpt::device, gr::precision_with<policy, gr::keep_copies>, gpt::adapter_rank>,
                              gpt::sizes> {};
 
-struct options {
-  std::string model, prompt, tokenizer, adapter;
-  std::vector<std::string> stop;
-  int count = 400, samples = 1, threads = 0, gpu = 0;
-  bool speed = false, chat = false;
-  std::string system, chat_format;
-  gr::generation how;
+struct options : gpt::sample_options {
+  gr::generation how() const { return {.rule = rule, .seed = seed}; }
 };
 
 std::atomic<long long> interrupted_at = 0;
-
-gpt::flag_table flags_of(options& o, std::string& device) {
-  constexpr int most = std::numeric_limits<int>::max();
-  gr::sampling_rule& rule = o.how.rule;
-  return gpt::flag_table(
-      "Writes text with a trained GPT.",
-      {gpt::positional(
-           "model", o.model,
-           "model.safetensors of a run, a folder of Hugging Face's, or NAME.gguf; of a run with --lora, its "
-           "adapters, which say where their model is"),
-       gpt::text("adapter", o.adapter, "adapters of that model: the model.safetensors of a run, or a folder of PEFT's"),
-       gpt::text("prompt", o.prompt, "what the text begins with; -: what standard input holds"),
-       gpt::whole("count", o.count, 1, most, "tokens to write, which are bytes without a tokenizer"),
-       gpt::whole("samples", o.samples, 1, most, "texts to write, eight at a time"),
-       gpt::not_negative("temperature", rule.temperature, "0: always the likeliest token; 1: the model's own odds"),
-       gpt::whole("top-k", rule.top_k, 0, most, "choose among this many tokens; 0: among all"),
-       gpt::number(
-           "top-p", rule.top_p, "above 0 and at most 1", [](double x) { return x > 0 && x <= 1; },
-           "choose among the fewest tokens whose probabilities add up to this; 1: among all"),
-       gpt::number(
-           "repetition-penalty", rule.repetition_penalty, "above 0", [](double x) { return x > 0; },
-           "above 1, tokens that the model sees already become less likely"),
-       gpt::texts("stop", o.stop, "end before this text; may be given several times"),
-       gpt::seed_flag(o.how.seed, "another seed, another text"),
-       gpt::text("tokenizer", o.tokenizer,
-                 "tokenizer.json (default: the one beside the model; without one, tokens are bytes)"),
-       gpt::on_off("chat", o.chat,
-                   "hold a conversation: each line of standard input is a message; Ctrl-C ends an answer"),
-       gpt::text("system", o.system, "of a conversation: the system's message, which begins it"),
-       gpt::text("chat-format", o.chat_format,
-                 "of a conversation: " + gr::chat_format_names() +
-                     " (default: what the tokenizer_config.json beside the tokenizer says)")
-           .without_default(),
-       gpt::on_off("speed", o.speed, "say on stderr how many tokens a second were written"),
-       gpt::threads_flag(o.threads), gpt::device_flag(device, o.gpu)});
-}
 
 std::string standard_input() {
   std::string text;
@@ -127,7 +86,7 @@ constexpr gr::index_t texts_together = 8;
 class text_writer {
  public:
   text_writer(const options& o, const gr::text_tokenizer& words, const std::string& prompt)
-      : o_(o), words_(words), prompt_(prompt), sampler_(o.how.rule) {}
+      : o_(o), words_(words), prompt_(prompt), sampler_(o.rule) {}
 
   /// Writes texts `first` to `first + count - 1`, whose prompt is in the window. The first unfinished text is printed
   /// as it comes, the others after it. Returns false if the output is closed.
@@ -143,7 +102,7 @@ class text_writer {
         if (t.finished) continue;
         next[k] =
             static_cast<std::int32_t>(sampler_.choose(window.logits(k).first(words_.vocabulary()), window.tokens(k),
-                                                      o_.how.draw(static_cast<std::uint32_t>(i), first + k)));
+                                                      o_.how().draw(static_cast<std::uint32_t>(i), first + k)));
         ++written_;
         const bool ends = words_.ends_text(next[k]);
         if (!ends) t.unprinted += t.stop.add(words_.decode(next[k]));
@@ -220,7 +179,7 @@ int write_texts(const options& o) {
     const gr::tokenizer spelt = tokenizer.empty() ? gr::byte_level_tokenizer() : gpt::read_model_tokenizer(tokenizer);
     gpt::chat<interrupted_at>(
         window, model::context, spelt, format,
-        {.system = o.system, .count = o.count, .how = o.how, .shows_prompt = gr::platform::is_terminal(0)}, std::cin,
+        {.system = o.system, .count = o.count, .how = o.how(), .shows_prompt = gr::platform::is_terminal(0)}, std::cin,
         print);
     return 0;
   }
@@ -259,15 +218,10 @@ int main(int argc, char** argv) {
 #endif
   return gr::run_program("gpt_sample", [&] {
     options o;
-    std::string device;
-    gpt::flag_table flags = flags_of(o, device);
+    gpt::flag_table flags = o.table();
     flags.fix("device", gpt::device_name);
     if (!flags.read(argc, argv)) return 0;
-    for (const char* name : {"prompt", "samples", "stop", "speed"})
-      if (o.chat && flags.given(name)) throw gr::bad_flag(std::string("--chat and --") + name + ": give one of them");
-    for (const char* name : {"system", "chat-format"})
-      if (!o.chat && flags.given(name)) throw gr::bad_flag(std::string("--") + name + " is for --chat");
-    for (const std::string& text : o.stop) gr::check_flag(!text.empty(), "--stop", "a text", "''");
+    o.check(flags);
     return write_texts(o);
   });
 }

@@ -72,12 +72,12 @@ std::optional<options> read_options(int argc, char** argv) {
   options o;
   gpt::flag_table flags(
       "Makes token shards from text, in the layouts of nanoGPT and llm.c; trains tokenizers.",
-      {gpt::texts("data", o.data, "text files; each is a document").required(),
+      {gpt::texts("data", o.data, "text files; each is a document").path().required(),
        gpt::named("out", o.out, "the name of a folder",
                   "folder for the shards and tokenizer.json; it must not exist, or be empty. With --train, NAME.json: "
                   "the tokenizer alone, trained on all of the text")
            .required(),
-       gpt::text("tokenizer", o.tokenizer, "bytes, or a tokenizer.json"),
+       gpt::text("tokenizer", o.tokenizer, "bytes, or a tokenizer.json").path(),
        gpt::whole("train", o.vocabulary, 1, std::size_t{1} << 24,
                   "tokens of a tokenizer that is learned from --data, instead of --tokenizer")
            .without_default(),
@@ -88,7 +88,7 @@ std::optional<options> read_options(int argc, char** argv) {
            .without_default(),
        gpt::on_off("lowercase", o.lowercase, "wordpiece: without case and accents"),
        gpt::below_1("validation", o.validation, "share of the text, from its end, for validation; 0: none"),
-       gpt::texts("validation-data", o.validation_data, "text files for validation, instead of a share"),
+       gpt::texts("validation-data", o.validation_data, "text files for validation, instead of a share").path(),
        gpt::choice(
            "layout", o.layout, {"nanogpt", "llm.c"},
            "nanogpt (nothing but uint16 tokens), the default for up to 65536 tokens, or llm.c (with its header), "
@@ -301,6 +301,7 @@ int make_tokens(const options& o) {
       std::printf("the text gave %zu tokens, not %zu: no more parts of words occur twice\n", by->vocabulary(),
                   o.vocabulary);
   };
+  if (!o.tokenizer_alone()) gpt::check_new_folder(o.out);
   if (o.tokenizer_alone()) {
     if (fs::exists(o.out)) throw gr::error(o.out + ": is there already; name a new file");
     learn();
