@@ -174,6 +174,28 @@ void complete_sizes(gpt::command_line& line) {
     throw bad_flag("--vocabulary must be 256 or more, because text is read as bytes, not " + given("vocabulary"));
 }
 
+void check_budget(const gpt::command_line& line) {
+  const gpt::options& o = line.o;
+  if (o.memory_budget.empty() || o.shard == "parameters") return;
+  const double width = o.width, hidden = o.hidden, kv = width / o.heads * o.kv_heads, experts = std::max(o.experts, 1);
+  double parameters = width * o.vocabulary, of_a_block = 12 * width * width;
+  if (o.architecture != "gpt2") {
+    const double head = o.head_size > 0 ? 1.0 * o.head_size * o.heads : width;
+    of_a_block =
+        2 * width * (head + (o.head_size > 0 ? 1.0 * o.head_size * o.kv_heads : kv)) + 3 * width * hidden * experts;
+    if (o.tied == "0") parameters *= 2;
+  }
+  parameters += o.layers * of_a_block;
+  const double bytes = o.lora > 0                   ? (o.base == "stored" ? 2 : 1)  // products' precision, or int8
+                       : o.precision == "fp64"      ? 8
+                       : o.precision == "bf16_pure" ? 2
+                                                    : 4;
+  if (const auto budget = static_cast<double>(gr::parse_bytes(o.memory_budget)); budget < bytes * parameters)
+    throw bad_flag("--memory-budget: no schedule fits in " + gr::format_bytes(static_cast<std::size_t>(budget)) +
+                   ": the parameters alone take " + gr::format_bytes(static_cast<std::size_t>(bytes * parameters)) +
+                   " or more");
+}
+
 trainer_build gpt_build(const fs::path& project, const gpt::command_line& line, const launched_job& job) {
   std::vector<std::string> names = sizes_of(line.o.architecture);
   for (const llama::size_row& row : llama::size_rows)

@@ -34,6 +34,9 @@ void take_sizes(gpt::command_line& line, const std::filesystem::path& file, cons
 /// Completes the sizes by those that follow from others. Throws gr::bad_flag for sizes that do not fit each other.
 void complete_sizes(gpt::command_line& line);
 
+/// Throws gr::bad_flag for a --memory-budget below the parameters alone.
+void check_budget(const gpt::command_line& line);
+
 /// The build of the trainer for these options.
 trainer_build gpt_build(const std::filesystem::path& project, const gpt::command_line& line, const launched_job& job);
 

@@ -1,8 +1,12 @@
 #include "readers.hpp"
 
+#include <optional>
 #include <set>
+#include <type_traits>
+#include <variant>
 
 #include <gradus/data/text_examples.hpp>
+#include <gradus/data/token_examples.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/safetensors.hpp>
 #include <gradus/io/text_file.hpp>
@@ -60,9 +64,35 @@ facts read_llama_sizes(const std::filesystem::path& config) {
   return all;
 }
 
-void check_examples(const std::filesystem::path& file) {
+void check_examples(const std::filesystem::path& file, const chat_source* chats) {
+  std::optional<gr::chat_format> format;
+  if (chats != nullptr && !chats->name.empty()) format = gr::chat_format_named(chats->name);
+  else if (chats != nullptr && gpt::is_there(chats->tokenizer_config)) {
+    try {
+      format = gr::read_chat_format(chats->tokenizer_config);
+    } catch (const gr::error&) {}  // a chat is then refused with the names of formats
+  }
+  gr::example_encoder encoder(nullptr, format);
+  const auto check = [&]<class Content>(const Content& content) {
+    if constexpr (std::is_same_v<Content, gr::chat_example>)
+      if (chats != nullptr) encoder.encode(content);
+  };
   std::size_t count = 0;
-  gr::read_text_examples(file, [&](gr::text_example&&) { ++count; });
+  gr::read_text_examples(file, [&](gr::text_example&& example) {
+    ++count;
+    try {
+      std::visit(
+          [&]<class Content>(const Content& content) {
+            if constexpr (std::is_same_v<Content, gr::preference_example>) {
+              std::visit(check, content.chosen);
+              std::visit(check, content.rejected);
+            } else {
+              check(content);
+            }
+          },
+          example.content);
+    } catch (const gr::error& e) { throw gr::error(example.where + ": " + e.what()); }
+  });
   if (count == 0) throw gr::error(file.string() + ": has no examples");
 }
 

@@ -37,8 +37,14 @@ facts read_llama_sizes(const std::filesystem::path& config);
 /// Throws gradus::error for a config.json of a model that is code of its own, or quantised.
 void check_plain(const std::filesystem::path& config);
 
-/// Throws gradus::error, with file and line, for examples that cannot be read.
-void check_examples(const std::filesystem::path& file);
+/// What says how chats are written: the name of a format, or where it is empty a tokenizer_config.json.
+struct chat_source {
+  std::string name;
+  std::filesystem::path tokenizer_config;
+};
+/// Throws gradus::error, with file and line, for examples that cannot be read, and for chats that cannot be written so;
+/// null: a file that is read later says how.
+void check_examples(const std::filesystem::path& file, const chat_source* chats);
 
 /// The files of tensors that an index names. Throws gradus::error.
 std::vector<std::string> read_shards(const std::filesystem::path& index);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -70,12 +70,26 @@ fs::path sizes_file(std::string& init) {
   return folder / "config.json";
 }
 
-void check_files(const std::string& flag, const std::vector<std::string>& files) {
+// What says how the chats of the data are written, as far as no GGUF file does.
+std::optional<chat_source> chats_of(const gpt::options& o, bool resumed) {
+  const fs::path init = o.init, named = o.files.tokenizer;
+  fs::path folder;
+  if (!named.empty()) folder = named.parent_path();
+  else if (resumed) folder = o.resume;
+  else if (init.extension() == ".gguf")
+    return o.chat_format.empty() ? std::nullopt : std::optional(chat_source{o.chat_format, {}});
+  else if (!init.empty()) folder = is_folder(init) ? init : init.parent_path();
+  else return chat_source{o.chat_format, {}};
+  return chat_source{o.chat_format, folder / "tokenizer_config.json"};
+}
+
+void check_files(const std::string& flag, const std::vector<std::string>& files,
+                 const std::optional<chat_source>& chats) {
   for (const std::string& file : files) {
     if (!is_folder(file)) check_file(flag, file);
     else if (!gpt::holds_examples({file}) && (flag != "--data" || files.size() != 1)) check_file(flag, file);
     try {
-      if (gpt::holds_examples({file})) check_examples(file);
+      if (gpt::holds_examples({file})) check_examples(file, chats ? &*chats : nullptr);
     } catch (const gr::error& e) { throw bad_flag(flag + ": " + e.what()); }
   }
 }
@@ -236,8 +250,10 @@ int train(int argc, char** argv, const surroundings& here) {
           "mpirun or srun has started this, and there is no mpicxx to compile with (Debian: libopenmpi-dev or "
           "libmpich-dev, the one that mpirun is of)");
   }
-  check_files("--data", o.files.data);
-  check_files("--validation-data", o.files.validation_data);
+  const std::optional<chat_source> chats = chats_of(o, resumed);
+  check_files("--data", o.files.data, chats);
+  check_files("--validation-data", o.files.validation_data, chats);
+  check_budget(line);
   if (!o.files.tokenizer.empty()) check_file("--tokenizer", o.files.tokenizer);
   if (from_init && is_there(fs::path(o.init) / "config.json") && !is_there(fs::path(o.init) / "tokenizer.json") &&
       tokenizer_of(o).empty() && !o.files.data.empty() &&
