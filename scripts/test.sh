@@ -27,7 +27,7 @@ while [[ $# -gt 0 ]]; do
       only+='|compile_fail/(elementwise|layout|matmul|reduce)/g\+\+)$'
       shift ;;
     --preset | --only | --jobs)
-      [[ $# -ge 2 ]] || fail "$1 needs a value"
+      [[ $# -ge 2 && -n $2 && $2 != --* ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift 2 ;;
     *) fail "unknown argument '$1'; --help lists what there is" ;;

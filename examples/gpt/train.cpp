@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include <gradus/data/prefetch.hpp>
 #include <gradus/run/interrupts.hpp>
@@ -48,10 +51,20 @@ int print_plan(const gpt::options& o) {
   return 0;
 }
 
+// Memory that is short here is not a step's, which --batch would change.
+auto open_data(const gpt::starting_model& start) {
+  try {
+    return start.open_data();
+  } catch (const std::bad_alloc&) {
+    throw gr::error(
+        "--data: no memory to read it; scripts/gradus.sh tokens makes shards of texts, which stay on the disk");
+  }
+}
+
 void train(const gpt::options& o, gr::team& team) {
   // The data, and the weights to start from (--init).
   gpt::starting_model start(o);
-  gpt::run_data data{start.open_data()};
+  gpt::run_data data{open_data(start)};
   if ((o.sample_every > 0 || !o.sample_prompts.empty()) && !data.readable())
     throw gr::bad_flag((o.sample_every > 0 ? "--sample-every" : "--sample-prompt") +
                        std::string(": the data's tokens cannot be shown as text: name their --tokenizer"));
@@ -155,5 +168,13 @@ int main(int argc, char** argv) {
       train(of_rank, team);
     });
   };
-  return gr::run_program("gpt_train", work, "try a smaller --batch of scripts/train.sh, or --memory-budget");
+  const auto work_on_disk = [&] {
+    try {
+      return work();
+    } catch (const gr::out_of_memory& e) {  // of a file's memory, of which a smaller batch needs no less
+      if (std::string_view(e.what()).find("no room on the disk") == std::string_view::npos) throw;
+      throw gr::error(std::string("--offload: ") + e.what());
+    }
+  };
+  return gr::run_program("gpt_train", work_on_disk, "try a smaller --batch of scripts/train.sh, or --memory-budget");
 }

@@ -106,6 +106,38 @@ flags() {
 --sample -1 2147483648
 --memory-report picture.png
 END
+  # A value that is missing, empty or one too many; and what nobody has.
+  local call
+  for call in command trainer; do
+    local program=("$train")
+    [[ $call == trainer ]] || program=("$gradus" train)
+    refuses 2 '--dropout needs a value before --lr; if that is the value, write --dropout=--lr$' \
+      "${program[@]}" --data text --steps 3 --dropout --lr 0.5
+    refuses 2 "--seed must be a whole number .*, not ''\$" "${program[@]}" --data text --seed= --steps 7
+    refuses 2 '--seed needs a value before --width; ' "${program[@]}" --data text --seed --width 64
+    refuses 2 "'0.25' is not expected: --lr takes one value; " "${program[@]}" --data text --lr 0.5 0.25
+    refuses 2 "'b' is not expected: --data=VALUE is one value; several are --data A B\$" "${program[@]}" --data=text b
+    refuses 2 '--steps needs a value: --steps VALUE$' "${program[@]}" --data text --steps
+    refuses 2 '--plan must be true or false, not x$' "${program[@]}" --data text --plan=x
+    refuses 2 '--no-plan: --plan is off unless it is given; leave it out$' "${program[@]}" --data text --no-plan
+    refuses 2 'there is no flag --step; is --steps meant\?$' "${program[@]}" --data text --step 3
+    refuses 2 'there is no flag --batch_size; is --batch meant\?$' "${program[@]}" --data text --batch_size=3
+    refuses 2 'there is no flag --epochs; --help lists those there are$' "${program[@]}" --data text --epochs 3
+    refuses 2 "--config must be the name of a file, not ''\$" "${program[@]}" --config= --data text
+    refuses 2 "--tokenizer must be the name of a file, not ''\$" "${program[@]}" --data text --tokenizer=
+    refuses 2 "--chat-format: no chat format is called 'x'; there are chatml, " "${program[@]}" --data text --chat-format x
+  done
+  printf 'lr =\nsteps = 3\n' >empty_value
+  refuses 2 "^gradus train: --config: empty_value: --lr must be a positive number, not ''\$" \
+    "$gradus" train --data text --config empty_value
+  # What follows from the model alone is said before it is compiled.
+  refuses 2 '--memory-budget: no schedule fits in 1.00 MiB: the parameters alone take ' \
+    "$gradus" train --data text --plan --memory-budget 1MiB
+  printf '{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}\n' >chats.jsonl
+  refuses 2 '--data: chats.jsonl, line 1: a chat needs the format that the model writes chats in; .*--chat-format' \
+    "$gradus" train --data chats.jsonl
+  refuses 2 "^gradus sample: there is no flag --cuont; is --count meant\?\$" "$gradus" sample . --cuont 3
+  refuses 2 '^gradus sample: --prompt needs a value before --count; ' "$gradus" sample . --prompt --count 3
   # What the script lets through, the trainer does too: what is refused is the text.
   : >nothing
   while read -r flag value; do
@@ -452,7 +484,7 @@ runs() {
   truncate -s 2G large larger
   short_of_memory() { (ulimit -v 2000000; exec "$@"); }
   grep -qE '__(asan|tsan)_init' "$train" ||
-    refuses 1 'out of memory; try a smaller --batch .*--memory-budget' \
+    refuses 1 '^gpt_train: --data: no memory to read it; ' \
       short_of_memory "$train" --data large larger --out large_run
   rm large larger
 

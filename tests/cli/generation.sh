@@ -113,6 +113,9 @@ refuses 1 "^gpt_convert: torch: has pytorch_model.bin and no model.safetensors, 
 refuses 1 'exported: is there already' "$convert" $model --out exported
 refuses 1 'back.safetensors: is there already' "$convert" exported --out back.safetensors
 refuses 2 'from is required' "$convert" --out other
+refuses 2 "--adapter must be the name of a file, not ''\$" "$convert" $model --out other --adapter=
+succeeds "$sample" --prompt= --count 3 -- $model
+refuses 2 '--prompt needs a value before --count; ' "$sample" $model --prompt --count 3
 refuses 2 '--out other is of the same kind as exported; name NAME.gguf, NAME.safetensors, or a folder' \
   "$convert" exported --out other
 refuses 2 '--type is for NAME.gguf' "$convert" exported --out other.safetensors --type f16
