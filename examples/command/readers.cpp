@@ -67,7 +67,7 @@ facts read_llama_sizes(const std::filesystem::path& config) {
 void check_examples(const std::filesystem::path& file, const chat_source* chats) {
   std::optional<gr::chat_format> format;
   if (chats != nullptr && !chats->name.empty()) format = gr::chat_format_named(chats->name);
-  else if (chats != nullptr && gpt::is_there(chats->tokenizer_config)) {
+  else if (chats != nullptr && !chats->tokenizer_config.empty()) {
     try {
       format = gr::read_chat_format(chats->tokenizer_config);
     } catch (const gr::error&) {}  // a chat is then refused with the names of formats
@@ -94,6 +94,11 @@ void check_examples(const std::filesystem::path& file, const chat_source* chats)
     } catch (const gr::error& e) { throw gr::error(example.where + ": " + e.what()); }
   });
   if (count == 0) throw gr::error(file.string() + ": has no examples");
+}
+
+bool says_chat_format(const std::filesystem::path& folder) {
+  if (!gpt::is_there(folder / "tokenizer_config.json") && !gpt::is_there(folder / "chat_template.jinja")) return false;
+  return gr::read_chat_format(folder / "tokenizer_config.json").has_value();
 }
 
 void check_plain(const std::filesystem::path& config) { gpt::huggingface_config(config).check_is_plain(); }

@@ -34,6 +34,9 @@ facts read_metadata(const std::filesystem::path& file);
 /// known.
 facts read_llama_sizes(const std::filesystem::path& config);
 
+/// Whether a folder's files say how its model writes chats. Throws gradus::error for a template in no known format.
+bool says_chat_format(const std::filesystem::path& folder);
+
 /// Throws gradus::error for a config.json of a model that is code of its own, or quantised.
 void check_plain(const std::filesystem::path& config);
 

@@ -111,6 +111,18 @@ template <class Options>
   become_tool(tool, line, here, words);
 }
 
+// Throws gr::bad_flag unless a file beside the model says how it writes chats.
+void check_chat(const gpt::sample_options& o) {
+  const auto folder_of = [](const fs::path& path) { return is_folder(path) ? path : path.parent_path(); };
+  try {
+    if (says_chat_format(folder_of(o.tokenizer.empty() ? o.model : o.tokenizer)) ||
+        (!o.adapter.empty() && says_chat_format(folder_of(o.adapter))))
+      return;
+  } catch (const gr::error& e) { throw bad_flag(std::string("--chat: ") + e.what()); }
+  throw bad_flag("--chat: no file beside the model says how it writes chats; name its --chat-format: " +
+                 gr::chat_format_names());
+}
+
 }  // namespace
 
 int sample(int argc, char** argv, const surroundings& here) {
@@ -123,6 +135,7 @@ int sample(int argc, char** argv, const surroundings& here) {
   flags.set("model", model_named(line, o.model).string());
   if (!o.adapter.empty()) flags.set("adapter", adapters_named(line, o.adapter));
   if (o.chat && o.chat_format.empty() && !line.o.chat_format.empty()) flags.set("chat-format", line.o.chat_format);
+  if (o.chat && o.chat_format.empty()) check_chat(o);
   become_tool_of_model("gpt_sample", line, o, flags, here);
 }
 

@@ -40,7 +40,7 @@ bool has_part(std::string_view name, std::string_view word) {
 std::string closest(std::string name, const std::vector<flag>& flags) {
   std::ranges::replace(name, '_', '-');
   std::string best;
-  std::size_t least = std::max<std::size_t>(name.size() / 4, 1) + 1;
+  std::size_t least = name.size() < 4 ? 2 : 3;
   for (const flag& f : flags)
     if (const std::size_t d = distance(name, f.name); f.kind != flag::positional && d < least)
       least = d, best = "--" + f.name;

@@ -129,7 +129,8 @@ head -c 100000 $model >cut
 refuses 1 'cut: holds' "$convert" cut --out other
 compgen -G 'other*' >/dev/null && wrong "a conversion that failed left $(compgen -G 'other*')"
 
-refuses 2 'gradus convert: name first what to convert' "$gradus" convert --out other
+refuses 2 'gradus convert: from is required' "$gradus" convert --out other
+refuses 2 'gradus convert: name first what to convert' "$gradus" convert
 refuses 2 'gradus convert: nowhere: no such file or folder' "$gradus" convert nowhere --out other
 refuses 2 'gradus convert: the model: cut.gguf: ends within the tensor' \
   "$gradus" convert cut.gguf --out other.safetensors
