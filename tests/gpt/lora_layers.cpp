@@ -34,13 +34,8 @@ constexpr llama::config llama_named(std::string_view name, gradus::index_t exper
 
 TEST_CASE("the layers that --lora-on may name are those of the models") {
   check_layers<gpt::config{.layers = 2, .heads = 2, .width = 8, .context = 8, .vocabulary = 256}>();
-  check_layers<gpt::config{.layers = 2,
-                           .heads = 2,
-                           .width = 8,
-                           .context = 8,
-                           .vocabulary = 256,
-                           .experts = 4,
-                           .experts_per_token = 2}>();
+  check_layers<gpt::config{
+      .layers = 2, .heads = 2, .width = 8, .context = 8, .vocabulary = 256, .experts = 4, .experts_per_token = 2}>();
   check_layers<llama_named("llama")>();
   check_layers<llama_named("phi3")>();
   check_layers<llama_named("gemma3_text")>();
