@@ -88,8 +88,9 @@ volatile std::sig_atomic_t asked_to_end = 0;
 
 // Stands between this program and the one that it runs: if this program ends, by whatever signal, it ends that one with
 // all that it has started (Ninja its compilers), and ends itself when they are gone. Until then it has what this
-// program has open, such as the lock of the folder that they write. `life` is a pipe whose other end is this program's.
-[[noreturn]] void watch_over(const std::vector<std::string>& words, int output, int life) {
+// program has open, such as the lock of the folder that they write. `life` is a pipe whose other end is this program's;
+// `unread`, the other end of `output`, lets them say that they were interrupted: a broken pipe would end them first.
+[[noreturn]] void watch_over(const std::vector<std::string>& words, int output, int unread, int life) {
   setpgid(0, 0);
 #if defined(PR_SET_CHILD_SUBREAPER)
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a program leaves that has ended is waited for here
@@ -108,11 +109,14 @@ volatile std::sig_atomic_t asked_to_end = 0;
     pollfd end{.fd = life, .events = POLLIN, .revents = 0};
     if (asked_to_end != 0 || poll(&end, 1, 50) > 0) break;
   }
+  fcntl(unread, F_SETFL, O_NONBLOCK);
   for (int tenths = 0; tenths < 110; ++tenths) {
     const int signal = tenths >= 100 ? SIGKILL : tenths % 20 == 0 ? SIGTERM : 0;  // 0: asks whether there is one
     if (kill(-child, signal) != 0) break;
     usleep(100'000);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {}
+    std::array<char, 4096> dropped{};
+    while (read(unread, dropped.data(), dropped.size()) > 0) {}
   }
   _exit(1);
 }
@@ -128,9 +132,8 @@ int run(const std::vector<std::string>& words, const std::filesystem::path& log,
   const pid_t child = fork();
   if (child < 0) throw gr::error(words.front() + ": cannot be started: " + std::strerror(errno));
   if (child == 0) {
-    close(ends[0]);
     close(life[1]);
-    watch_over(words, ends[1], life[0]);
+    watch_over(words, ends[1], ends[0], life[0]);
   }
   close(ends[1]);
   close(life[0]);
