@@ -158,6 +158,21 @@ TEST_CASE("an added token that llama.cpp would look for otherwise is refused by 
   CHECK(normalized("x y", nullptr) == accepted);
 }
 
+TEST_CASE("no two tokens of a GGUF file have one text") {
+  json tokenizer = sentence_piece();
+  tokenizer["model"]["vocab"]["[PAD299]"] = 298;
+  const scratch_folder place;
+  std::ofstream(place.path / "tokenizer.json") << tokenizer.dump();
+  gr::gguf_writer to;
+  gpt::set_gguf_tokenizer(to, place.path, json::object(), 300);
+  to.write(place.path / "x.gguf");
+  const auto tokens = gr::gguf_file(place.path / "x.gguf").list<std::string>("tokenizer.ggml.tokens");
+  CHECK(tokens[298] == "[PAD299]");
+  CHECK(tokens[299] == "[PAD299]_");
+  tokenizer["added_tokens"].push_back(added("ab", 299));
+  CHECK(refusal(tokenizer) == "'ab' has the ids 263 and 299");
+}
+
 TEST_CASE("what llama.cpp cannot put around a text is refused") {
   const auto around = [](const json& post_processor) {
     json tokenizer = sentence_piece();

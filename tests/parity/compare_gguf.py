@@ -232,7 +232,8 @@ def compare_tokenizers(convert, work):
             file = folder / "model.gguf"
             done = subprocess.run([convert, folder, "--out", file], capture_output=True, text=True)
             if done.returncode:
-                print(f"{kind}, {name}: refused: {(done.stderr or done.stdout).split('json: ')[-1].strip()}", flush=True)
+                said = (done.stderr or done.stdout).split("json: ")[-1].strip()
+                print(f"{kind}, {name}: refused: {said}", flush=True)
                 continue
             tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
             other = [t for t in SPECIAL_TEXTS if tokens_of(file, t) != tokenizer(t)["input_ids"]]
@@ -301,6 +302,7 @@ def main():
             if name == "tokenizers":
                 compare_tokenizers(convert, Path(work))
                 compare_unsaid(convert, Path(work))
+                tokens_of.open.clear()
                 continue
             folder = Path(work) / name
             model = make(name, folder)

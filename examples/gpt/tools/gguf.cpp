@@ -12,6 +12,7 @@
 #include <set>
 
 #include <gradus/core/parse_number.hpp>
+#include <gradus/core/printable.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/extents.hpp>
 #include <gradus/io/sharded_safetensors.hpp>
@@ -191,7 +192,7 @@ std::vector<float> changed(std::vector<float> values, change how, std::span<cons
     return values;
   }
   if (heads == 0 || shape[0] % (2 * heads) != 0)
-    throw gr::error(called + " has " + std::to_string(shape[0]) + " rows, which are not those of " +
+    throw gr::error(gr::printable(called) + " has " + std::to_string(shape[0]) + " rows, which are not those of " +
                     std::to_string(heads) + " heads");
   return with_pairs(values, shape[0], heads, to_gguf);
 }
@@ -328,8 +329,8 @@ const gguf_architecture& architecture_of(const gr::gguf_file& file) {
     if (name == a.name) return a;
     if (!known.ends_with(a.name)) known += (known.empty() ? "" : ", ") + std::string(a.name);
   }
-  throw gr::error(file.path().string() + ": 'general.architecture' is " + name + ", and those that are read are " +
-                  known);
+  throw gr::error(file.path().string() + ": 'general.architecture' is " + gr::printable(name) +
+                  ", and those that are read are " + known);
 }
 
 head_counts heads_of(const gr::gguf_file& file, const gguf_architecture& of) {
@@ -347,7 +348,7 @@ bool is_vector(const shape_type& shape) {
 // ---- From GGUF
 
 gguf_tensors::gguf_tensors(const fs::path& path) : file_(path), architecture_(&architecture_of(file_)) {
-  const auto fail = [&](const std::string& what) { throw gr::error(path.string() + ": " + what); };
+  const auto fail = [&](const std::string& what) { throw gr::error(path.string() + ": " + gr::printable(what)); };
   std::set<std::string, std::less<>> blocks;
   for (const auto& [name, e] : file_.entries()) {
     file_.check_readable(name);
@@ -418,7 +419,9 @@ struct gguf_numbers {
   std::string prefix;
   std::vector<std::string> known = {};
 
-  [[noreturn]] void fail(const std::string& what) const { throw gr::error(file.path().string() + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw gr::error(file.path().string() + ": " + gr::printable(what));
+  }
   double real(const std::string& key, std::optional<double> otherwise = {}) {
     known.push_back(prefix + key);
     const double found = file.number(prefix + key, otherwise);

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include <gradus/core/printable.hpp>
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/text_file.hpp>
 #include <gradus/tokenizer/unicode.hpp>
@@ -284,6 +285,8 @@ struct tokenizer_files {
       if (!id.is_number_unsigned() || id >= vocabulary)
         fail("'" + text + "' has the id " + id.dump() + ", and the model has " + std::to_string(vocabulary) +
              " tokens");
+      if (const auto found = ids.find(text); found != ids.end() && found->second != id)
+        fail("'" + text + "' has the ids " + std::to_string(found->second) + " and " + id.dump());
       tokens[id] = text;
       types[id] = type;
       ids[text] = id;
@@ -305,7 +308,10 @@ struct tokenizer_files {
     if (const json unk = model("unk_token"); unk.is_string() && ids.contains(unk.get<std::string>()))
       if (std::int32_t& type = types[ids[unk.get<std::string>()]]; type != normal) type = unknown;
     for (std::size_t i = 0; i < vocabulary; ++i)  // rows of the table that no text has
-      if (types[i] == unused) tokens[i] = "[PAD" + std::to_string(i) + "]";
+      if (types[i] == unused) {
+        tokens[i] = "[PAD" + std::to_string(i) + "]";
+        while (ids.contains(tokens[i])) tokens[i] += "_";  // llama.cpp ends where two tokens have one text
+      }
   }
 };
 
@@ -456,7 +462,9 @@ void set_gguf_tokenizer(gr::gguf_writer& to, const fs::path& folder, const json&
 // ---- From GGUF
 
 void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, const fs::path& folder) {
-  const auto fail = [&](const std::string& what) { throw gr::error(from.path().string() + ": " + what); };
+  const auto fail = [&](const std::string& what) {
+    throw gr::error(from.path().string() + ": " + gr::printable(what));
+  };
   const auto key = [](const std::string& name) { return "tokenizer.ggml." + name; };
   const std::string kind = from.value<std::string>(key("model"), "none");
   if (kind == "none" || kind == "no_vocab") return;
