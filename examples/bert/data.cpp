@@ -18,6 +18,7 @@
 #include <gradus/io/crc32c.hpp>
 #include <gradus/io/json.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 namespace bert {
@@ -226,8 +227,11 @@ void save_tokenizer(const gr::tokenizer& tokenizer, const std::filesystem::path&
   settings["model_input_names"] = sizes.segments > 1
                                       ? nlohmann::ordered_json{"input_ids", "token_type_ids", "attention_mask"}
                                       : nlohmann::ordered_json{"input_ids", "attention_mask"};
+  gr::text_settings said = tokenizer.settings();
+  said.files.emplace("tokenizer_config.json", settings.dump(2) + "\n");
+  for (const char* of_model : {"generation_config.json", "token_ids.json"}) said.files.erase(of_model);
   gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
-  gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+  gr::write_text_settings(folder, said);
 }
 
 run_data dummy_data(gr::index_t count, std::uint64_t seed) {

@@ -72,7 +72,7 @@ void load_network(network& net, gr::context<gr::cpu>& ctx, const fs::path& path,
 }
 
 std::string tokenizer_beside(const fs::path& model) {
-  const fs::path path = (is_folder(model) ? model : model.parent_path()) / "tokenizer.json";
+  const fs::path path = folder_of(model) / "tokenizer.json";
   return is_there(path) ? path.string() : std::string();
 }
 
@@ -103,13 +103,21 @@ void print_samples(const Net& net, gr::context<gr::cpu>& ctx, const std::string&
     });
     std::puts(shown.finish().c_str());
   };
-  if (wanted.chat_format != nullptr && !wanted.prompts.empty()) {
+  if (wanted.chat_format != nullptr) {
     const gr::tokenizer words = tokenizer.empty() ? gr::byte_level_tokenizer() : read_model_tokenizer(tokenizer);
+    const gr::chat_format& format = *wanted.chat_format;
+    const auto answer = [&](const auto& tokens_of, const auto& print) {
+      chat_writer writer(window, words, format, how);
+      writer.answer(tokens_of(writer), wanted.count, print);
+    };
     for (const std::string& message : wanted.prompts)
       show("> " + message + "\n", [&](const auto& print) {
-        chat_writer writer(window, words, *wanted.chat_format, how);
         const gr::chat_message messages[] = {{gr::chat_role::user, message}};
-        writer.answer(writer.open(messages), wanted.count, print);
+        answer([&](auto& writer) { return writer.open(messages); }, print);
+      });
+    if (wanted.prompts.empty())  // an answer to nothing, which ends where answers end
+      show("", [&](const auto& print) {
+        answer([&](auto&) { return words.encode(format.before + format.assistant.begin); }, print);
       });
     return;
   }

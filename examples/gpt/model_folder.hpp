@@ -21,6 +21,11 @@ inline bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+/// The folder of a model, whose other files say how it is used: itself, or that of the file.
+inline std::filesystem::path folder_of(const std::filesystem::path& model) {
+  return is_folder(model) ? model : model.parent_path();
+}
+
 /// What holds a model: a file of gpt_train, a folder of Hugging Face's, or a GGUF file.
 enum class model_format { own, folder, gguf };
 /// The format of what is there: a folder is one of Hugging Face's if it has a config.json, and else a run's.

@@ -8,6 +8,7 @@
 #include <gradus/io/atomic_file.hpp>
 #include <gradus/io/text_file.hpp>
 #include <gradus/report/progress.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "model_file.hpp"
@@ -65,7 +66,7 @@ std::vector<gr::log_field> start_of_log(const options& o, const chosen_memory& m
 }  // namespace
 
 gr::run_options run_of(const options& o, const run_data& data, const chosen_memory& plan, double machine_flops,
-                       const std::filesystem::path& tokenizer_config) {
+                       const gr::text_settings& said) {
   gr::run_options run;
   run.names = {.program = "gpt_train",
                .title = std::string("Training a ") + sizes.title(),
@@ -91,13 +92,12 @@ gr::run_options run_of(const options& o, const run_data& data, const chosen_memo
   run.keep_checkpoints = o.keep_checkpoints;
   run.model = "model.safetensors";
   run.settings = "config";
-  run.write_settings = [&o, &data, &plan, tokenizer_config,
+  run.write_settings = [&o, &data, &plan, said,
                         new_run = o.resume.empty()](const std::filesystem::path& folder) mutable {
     if (std::exchange(new_run, false)) write_report(o.memory_report, plan, nullptr);
     write_config(folder, o);
     if (data.tokenizer() != nullptr) gr::write_tokenizer_json(folder / "tokenizer.json", *data.tokenizer());
-    if (!tokenizer_config.empty())  // says how chats are written
-      gr::write_file_atomically(folder / "tokenizer_config.json", gr::read_text(tokenizer_config));
+    gr::write_text_settings(folder, said);
   };
   run.use_command = "scripts/sample.sh";
   run.tensorboard = o.tensorboard;

@@ -17,7 +17,7 @@ namespace gpt {
 /// The flags as the run's own. A new run's folder gets the picture of the planned memory first, which may fail, then
 /// the file `config`, which repeats the run, and the tokenizer. All must outlive the run.
 gr::run_options run_of(const options& o, const run_data& data, const chosen_memory& plan, double machine_flops,
-                       const std::filesystem::path& tokenizer_config);
+                       const gr::text_settings& said);
 
 void report_start(gr::run& run, const options& o, const chosen_memory& plan, const run_data& data,
                   const std::string& machine, const std::string& note, const std::string& starting_from);

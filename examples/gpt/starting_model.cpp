@@ -8,6 +8,7 @@
 #include <gradus/core/platform.hpp>
 #include <gradus/data/chat_format.hpp>
 #include <gradus/run/program.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
@@ -67,7 +68,7 @@ starting_model::starting_model(const options& o) : options_(o) {
   encoder_ = tokenizer_beside(beside_);
   if (encoder_.empty()) return;
   tokenizer_ = read_model_tokenizer(encoder_);
-  if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer())) encoder_.clear();
+  if (same_tokenizer(*tokenizer_, gr::byte_level_tokenizer()) && !tokenizer_->end_token()) encoder_.clear();
 }
 
 run_data starting_model::open_data() const {
@@ -84,10 +85,17 @@ run_data starting_model::open_data() const {
   return open(std::bool_constant<packed>{});
 }
 
-fs::path starting_model::tokenizer_config() const {
-  const fs::path tokenizer = options_.files.tokenizer.empty() ? beside_ : fs::path(options_.files.tokenizer);
-  const fs::path path = tokenizer.parent_path() / "tokenizer_config.json";
-  return tokenizer.empty() || !is_there(path) ? fs::path() : path;
+gr::text_settings starting_model::text_settings(const gr::tokenizer* of_data) const {
+  gr::text_settings said;
+  if (!beside_.empty()) said = gr::read_text_settings(beside_.parent_path());
+  if (of_data == nullptr || of_data->settings().files.empty()) return said;
+  // Another tokenizer's files replace the model's; what the model says of generation stays if that ends there, too.
+  gr::text_settings other = of_data->settings();
+  const auto end = of_data->end_token();
+  if (end && std::ranges::find(said.end_ids, *end) == said.end_ids.end()) return other;
+  for (const char* of_model : {"generation_config.json", "token_ids.json"})
+    if (const auto file = said.files.find(of_model); file != said.files.end()) other.files[of_model] = file->second;
+  return other;
 }
 
 void starting_model::check_resumed() const {
@@ -108,11 +116,12 @@ example_data starting_model::open_examples() const {
   const bool own = source_.empty() || format_to_read(source_) == model_format::own;
   if (!own && options_.resume.empty() && !words && !tokenizer_)
     throw gr::error("--init: " + named_ + ": has no tokenizer.json; name one with --tokenizer");
+  if (words && words->settings().files.empty()) words->set(text_settings(nullptr));
   std::optional<gr::chat_format> format;
   if (!options_.chat_format.empty()) format = gr::chat_format_named(options_.chat_format);
-  else if (const fs::path config = tokenizer_config(); !config.empty()) {
+  else {
     try {
-      format = gr::read_chat_format(config);
+      format = gr::chat_format_of(text_settings(words ? &*words : nullptr));
     } catch (const gr::error&) {}  // a chat is then refused with the names of formats
   }
   return example_data(options_, std::move(words), std::move(format));

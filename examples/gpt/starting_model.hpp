@@ -27,8 +27,8 @@ class starting_model {
 
   /// The run's data. Throws gr::error if their tokenizer is not the model's.
   run_data open_data() const;
-  /// The tokenizer_config.json beside the tokenizer, whose chat format chats are written in; empty if there is none.
-  std::filesystem::path tokenizer_config() const;
+  /// What the files beside the data's tokenizer and beside the model say of texts, such as how chats are written.
+  gr::text_settings text_settings(const gr::tokenizer* of_data) const;
   /// Loads the weights into a run's model, and calls after(parameter) for each that may be trained; does nothing
   /// without --init. The adapters of a model stay as they are.
   template <class Net, class After>

@@ -75,7 +75,8 @@ void train(const gpt::options& o, gr::team& team) {
   const double machine_flops = team.from_leader(gpt::machine_flops(o.threads));
   const gpt::chosen_memory plan = gpt::choose_memory(o, machine_flops, team.from_leader(gpt::link_for(o)));
   const auto stopped = [] { return interrupted_at != 0; };
-  gr::run run(gpt::run_of(o, data, plan, machine_flops, start.tokenizer_config()), identity, team, stopped);
+  gr::run run(gpt::run_of(o, data, plan, machine_flops, start.text_settings(data.tokenizer())), identity, team,
+              stopped);
   gpt::stream stream;
   gpt::set_threads(stream, o.threads);
   gpt::device_heap heap;

@@ -121,23 +121,18 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 /// Writes the model into a folder, which must be there, as save_pretrained of its class and of its tokenizer do:
 /// model.safetensors in the type that parameters are stored in, without the rows that pad the tables, as several files
 /// and an index if it would have more than `shard_bytes`; config.json, generation_config.json, and what
-/// save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
+/// save_huggingface_tokenizer writes unless `tokenizer` is null: then `said` is what is known of texts. Throws
+/// gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::tokenizer* tokenizer = nullptr,
-                      std::size_t shard_bytes = gpt::huggingface_shard_bytes) {
+                      const gr::tokenizer* tokenizer = nullptr, std::size_t shard_bytes = gpt::huggingface_shard_bytes,
+                      const gr::text_settings& said = {}) {
   nlohmann::ordered_json settings = config_json(C, net.settings);
   settings["torch_dtype"] = gpt::huggingface_type<typename X::store>;
-  if (tokenizer != nullptr) {
-    const gpt::text_ends ends(*tokenizer);
-    settings["bos_token_id"] = gpt::json_of(ends.begin);
-    settings["eos_token_id"] = gpt::json_of(ends.end);
-  }
   gpt::write_huggingface_tensors(
       net, folder, [](std::string_view name) { return huggingface_place<C>(name); }, shard_bytes);
-  gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
-  gpt::write_generation_config(folder, settings);
-  if (tokenizer != nullptr) gpt::save_huggingface_tokenizer(*tokenizer, C.context, folder);
+  gpt::save_huggingface_settings(folder, std::move(settings), tokenizer,
+                                 tokenizer != nullptr ? tokenizer->settings() : said, C.context);
 }
 
 }  // namespace llama

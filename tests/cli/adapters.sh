@@ -11,6 +11,8 @@ rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
 source "$here/support.sh"
+# The value of a key of a JSON file that is an id or a list of ids.
+ids() { tr -d ' \n' <"$2" | grep -oE "\"$1\":(\[[0-9,]*\]|[0-9a-z]*)" || true; }
 
 # A model in a folder of Hugging Face's, which says how it writes chats; and 200 chats.
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text
@@ -87,6 +89,49 @@ printf 'say 3\nsay 4\n' | "$tuned_sample" theirs --adapter tuned/model.safetenso
 
 printf 'say 5\n' | "$tuned_sample" tuned/model.safetensors --chat --temperature 0 >talk
 [[ $(cat talk) == 'yes yes' ]] || wrong "a conversation with a run is '$(cat talk)'"
+
+# What the model's folder says of its texts goes with it, as transformers 5 writes it: a template in its own file, several
+# ends, defaults of generation.
+cp -r theirs instruct
+grep -o '{% for.*endif %}' theirs/tokenizer_config.json >instruct/chat_template.jinja
+echo '{"eos_token": {"content": "!", "lstrip": false}, "pad_token": "?", "padding_side": "left", "own": [1, 2]}' \
+  >instruct/tokenizer_config.json
+echo '{"do_sample": true, "temperature": 0.6, "top_k": 20, "eos_token_id": [33, 36]}' >instruct/generation_config.json
+sed -i 's/"eos_token_id": null/"eos_token_id": [33, 35]/; s/"bos_token_id": null/"bos_token_id": 64/' \
+  instruct/config.json
+instruct=("${tune[@]/theirs/instruct}")
+succeeds "${instruct[@]}" --steps 20 --out told
+succeeds "$tuned_train" --config told/config --resume told --steps 40 --sample 20
+[[ $(tail -n 3 out) != *'<|im_end|>'* ]] ||
+  wrong "the sample of a chat run does not end with the answer: $(tail -n 3 out)"
+printf 'say 3\n' | "$tuned_sample" told/model.safetensors --chat --temperature 0 >talk
+[[ $(cat talk) == 'yes yes' ]] || wrong "a conversation with a run of an instruct model is '$(cat talk)'"
+succeeds "$tuned_convert" told/model.safetensors --merge --out told_folder
+succeeds "$tuned_convert" told/model.safetensors --out told_peft
+succeeds "$tuned_convert" instruct --adapter told_peft --out told_again
+for folder in told_folder told_again; do
+  for file in tokenizer_config.json chat_template.jinja generation_config.json; do
+    cmp "instruct/$file" "$folder/$file" || wrong "$folder has another $file than the model"
+  done
+  for key in bos_token_id eos_token_id pad_token_id; do
+    [[ $(ids "$key" $folder/config.json) == $(ids "$key" instruct/config.json) ]] ||
+      wrong "$folder/config.json has $(ids "$key" $folder/config.json)"
+  done
+done
+for file in tokenizer_config.json chat_template.jinja; do
+  cmp "instruct/$file" "told_peft/$file" || wrong "a folder of PEFT's has another $file than the model"
+done
+succeeds "$tuned_convert" told/model.safetensors --merge --out told.gguf
+succeeds "$convert" told.gguf --out told_gguf
+[[ $(ids eos_token_id told_gguf/generation_config.json) == '"eos_token_id":[33,35,36]' ]] ||
+  wrong "GGUF's ends are $(ids eos_token_id told_gguf/generation_config.json)"
+has told_gguf/generation_config.json '"temperature": 0.6'
+has told_gguf/tokenizer_config.json '"chat_template": "{% for message in messages'
+# A completion ends with the end that is named, and text ends there.
+printf '{"prompt": "say %s", "completion": " yes"}\n' $(seq 40) >ask.jsonl
+succeeds "${instruct[@]/chats/ask}" --steps 40 --out asked
+succeeds "$tuned_sample" asked/model.safetensors --prompt 'say 7' --temperature 0 --count 20
+[[ $(cat out) == 'say 7 yes' ]] || wrong "a completion does not end where the model's texts end: '$(cat out)'"
 
 # What cannot be.
 succeeds "$train" --data text --steps 1 --seed 9 --sample 0 --threads 2 --out another

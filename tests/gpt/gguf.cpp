@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../support/message_of.hpp"
@@ -180,6 +181,54 @@ TEST_CASE("byte-level tokenizers come back from GGUF files as they were") {
     CHECK(after.parts().added_tokens == before.parts().added_tokens);
     CHECK((gr::read_text(back / "tokenizer_config.json").find("{{ messages }}") != std::string::npos) == !llama3);
   }
+}
+
+TEST_CASE("the ends of texts, chat templates and defaults of generation come back from GGUF files") {
+  const scratch_folder place;
+  const auto write = [&](const std::string& generation, const std::string& config = "{}") {
+    fs::copy_file(data / "tokenizer" / "llama3.json", place.path / "tokenizer.json",
+                  fs::copy_options::overwrite_existing);
+    std::ofstream(place.path / "tokenizer_config.json")
+        << R"({"bos_token": "<|begin_of_text|>", "eos_token": "!", "chat_template": "old"})";
+    std::ofstream(place.path / "chat_template.jinja") << "{{ messages }}";
+    std::ofstream(place.path / "config.json") << config;
+    fs::create_directories(place.path / "additional_chat_templates");
+    std::ofstream(place.path / "additional_chat_templates" / "tool.jinja") << "{{ tools }}";
+    std::ofstream(place.path / "generation_config.json") << generation;
+    gr::gguf_writer writer;
+    gpt::set_gguf_tokenizer(writer, place.path, nlohmann::json::parse(config), 800);
+    writer.write(place.path / "x.gguf");
+    return gr::gguf_file(place.path / "x.gguf");
+  };
+  const gr::gguf_file found = write(
+      R"({"eos_token_id": [9, 7], "do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.1,
+          "repetition_penalty": 1.05})");
+  const auto end = static_cast<std::size_t>(*gr::read_tokenizer_json(place.path / "tokenizer.json").id_of("!"));
+  CHECK(found.number("tokenizer.ggml.eos_token_id") == end);
+  CHECK(found.number("tokenizer.ggml.eot_token_id") == 9);
+  CHECK(found.number("tokenizer.ggml.eom_token_id") == 7);
+  CHECK(found.value<std::string>("tokenizer.chat_template") == "{{ messages }}");
+  CHECK(found.list<std::string>("tokenizer.chat_templates") == std::vector<std::string>{"tool"});
+  CHECK(found.value<std::string>("tokenizer.chat_template.tool") == "{{ tools }}");
+  CHECK(found.value<float>("general.sampling.temp") == 0.6f);
+  const fs::path back = place.path / "back";
+  fs::create_directories(back);
+  gpt::write_tokenizer_of_gguf(found, 64, back);
+  CHECK(nlohmann::json::parse(gr::read_text(back / "generation_config.json")) ==
+        nlohmann::json{{"eos_token_id", {end, 9, 7}},
+                       {"do_sample", true},
+                       {"temperature", 0.6},
+                       {"top_k", 20},
+                       {"top_p", 0.95},
+                       {"min_p", 0.1},
+                       {"repetition_penalty", 1.05}});
+  CHECK(gr::read_text_settings(back).chat_templates ==
+        std::map<std::string, std::string>{{"default", "{{ messages }}"}, {"tool", "{{ tools }}"}});
+  // One more end is of a turn; GGUF has keys for three.
+  CHECK_FALSE(write(R"({"eos_token_id": [9]})").has_key("tokenizer.ggml.eom_token_id"));
+  CHECK(write("{}", R"({"eos_token_id": [7, 9]})").number("tokenizer.ggml.eot_token_id") == 7);
+  CHECK_THROWS_WITH_AS(write(R"({"eos_token_id": [9, 7, 8]})"),
+                       doctest::Contains("its text ends at 4 tokens, and GGUF has keys for 3"), gr::error);
 }
 
 TEST_CASE("the merges of a SentencePiece tokenizer are scores in a GGUF file") {

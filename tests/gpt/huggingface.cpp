@@ -205,6 +205,40 @@ TEST_CASE("a folder that is written has the tokenizer in the files that AutoToke
   CHECK(text_of(place.path / "tokenizer_config.json").find("eos") == std::string::npos);
 }
 
+TEST_CASE("a folder that is written has what the model's files say of texts, as they say it") {
+  const gradus_test::scratch_folder place;
+  const fs::path theirs = place.path / "theirs", ours = place.path / "ours";
+  fs::create_directories(theirs / "additional_chat_templates");
+  fs::create_directories(ours);
+  fs::copy(fs::path(GRADUS_TEST_DATA) / "tokenizer" / "tokenizer.json", theirs / "tokenizer.json");
+  const std::map<std::string, std::string> files{
+      {"tokenizer_config.json", R"({"eos_token": "!", "pad_token": "?", "padding_side": "left", "own": [1]})"},
+      {"special_tokens_map.json", R"({"eos_token": {"content": "!"}})"},
+      {"generation_config.json", R"({"do_sample": true, "temperature": 0.6, "eos_token_id": [7, 9]})"},
+      {"chat_template.jinja", "{{ messages }}"},
+      {"additional_chat_templates/tool.jinja", "{{ tools }}"}};
+  for (const auto& [name, text] : files) std::ofstream(theirs / name) << text;
+  std::ofstream(theirs / "config.json") << R"({"eos_token_id": [7, 8], "bos_token_id": null})";
+  loaded<> l;
+  gpt::load_huggingface(l.net, l.ctx, recorded);
+  const gr::tokenizer tokenizer = gr::read_tokenizer_json(theirs / "tokenizer.json");
+  gpt::save_huggingface(l.net, ours, &tokenizer);
+  for (const auto& [name, text] : files) {
+    CAPTURE(name);
+    CHECK(text_of(ours / name) == text);
+  }
+  CHECK_FALSE(fs::exists(ours / "token_ids.json"));
+  const auto config = gr::parse_json(text_of(ours / "config.json"), "config.json");
+  CHECK(config.at("eos_token_id") == nlohmann::json({7, 8}));
+  CHECK(config.at("bos_token_id").is_null());
+  CHECK_FALSE(config.contains("pad_token_id"));
+  CHECK(config.at("n_layer") == l.net.blocks.size());
+  // Without a tokenizer what is known of the model's texts stays.
+  gpt::save_huggingface(l.net, ours, nullptr, gpt::huggingface_shard_bytes, tokenizer.settings());
+  CHECK(gr::parse_json(text_of(ours / "config.json"), "config.json") == config);
+  CHECK(text_of(ours / "generation_config.json") == files.at("generation_config.json"));
+}
+
 TEST_CASE("the layout of older files is read: no prefix, masks among the tensors, the head beside the table") {
   const gradus_test::scratch_folder place;
   changed_folder folder, old;

@@ -28,8 +28,12 @@ class chat_writer {
  public:
   /// All must outlive it.
   chat_writer(Window& window, const gr::tokenizer& words, const gr::chat_format& format, const gr::generation& how)
-      : window_(window), words_(words), how_(how), encoder_(&words, format), sampler_(how.rule) {
-    if (const auto end = words.end_token()) ends_.push_back(*end);
+      : window_(window),
+        words_(words),
+        how_(how),
+        encoder_(&words, format),
+        sampler_(how.rule),
+        ends_(words.end_tokens()) {
     for (const std::string& stop : format.stops)
       if (const auto id = words.id_of(stop)) ends_.push_back(*id);
       else stops_.push_back(stop);

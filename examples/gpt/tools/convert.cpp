@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
 #include "../../llama/huggingface.hpp"
@@ -21,11 +22,13 @@ namespace {
 
 // The tokenizer in a file, or where none is named that beside the model; without one, the tokens of a model of 256 are
 // bytes.
-std::optional<gr::tokenizer> tokenizer_of(const std::string& model, std::string file) {
+std::optional<gr::tokenizer> tokenizer_of(const std::filesystem::path& model, std::string file) {
   if (file.empty()) file = gpt::tokenizer_beside(model);
   if (!file.empty()) return gpt::read_model_tokenizer(file);
-  if (gpt::sizes.vocabulary == gr::byte_tokenizer::vocabulary) return gr::byte_level_tokenizer();
-  return std::nullopt;
+  if (gpt::sizes.vocabulary != gr::byte_tokenizer::vocabulary) return std::nullopt;
+  gr::tokenizer bytes = gr::byte_level_tokenizer();
+  bytes.set(gr::read_text_settings(gpt::folder_of(model)));
+  return bytes;
 }
 
 // A model of this program's sizes, without adapters.
@@ -54,18 +57,6 @@ void with_whole_model(const std::string& from, const std::string& adapter, const
   }
 }
 
-// Adds to the tokenizer_config.json of a folder how chats are written, if a file beside the model says it.
-void keep_chat_template(const std::filesystem::path& model, const std::filesystem::path& folder) {
-  const auto in = [](const std::filesystem::path& at) { return at / "tokenizer_config.json"; };
-  const std::filesystem::path from = in(gpt::is_folder(model) ? model : model.parent_path()), to = in(folder);
-  if (!gpt::is_there(from) || !gpt::is_there(to)) return;
-  const nlohmann::json known = gr::parse_json(gr::read_text(from), from.string());
-  if (!known.is_object() || !known.contains("chat_template")) return;
-  nlohmann::ordered_json all = nlohmann::ordered_json::parse(gr::read_text(to));
-  all["chat_template"] = known["chat_template"];
-  gr::write_file_atomically(to, all.dump(2) + "\n");
-}
-
 // Writes the adapters in a file of ours as a folder of PEFT's.
 void write_adapters(const std::string& from, const std::string& out) {
   gr::stream stream;
@@ -75,6 +66,8 @@ void write_adapters(const std::string& from, const std::string& out) {
   gpt::load_network(net, ctx, from);
   gpt::unfinished_folder files(out);
   gpt::save_peft(net, files.path(), gpt::base_of_adapters(from).string());
+  if (const auto words = tokenizer_of(from, ""))
+    gpt::save_huggingface_tokenizer(*words, gpt::sizes.context, files.path());
   files.finish();
 }
 
@@ -106,10 +99,10 @@ int main(int argc, char** argv) {
       if (has == gguf && !whole) gpt::write_folder_of_gguf(from, files.path(), gr::parse_bytes(o.shards));
       else
         with_whole_model(from, adapter, [&](auto& net) {
-          const std::optional<gr::tokenizer> words = tokenizer_of(from, tokenizer);
-          save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(o.shards));
           if (has == gguf) gpt::write_tokenizer_of_gguf(gr::gguf_file(from), gpt::sizes.context, files.path());
-          else keep_chat_template(from, files.path());
+          const std::optional<gr::tokenizer> words = tokenizer_of(has == gguf ? files.path() / "" : from, o.tokenizer);
+          save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(o.shards),
+                           gr::read_text_settings(has == gguf ? files.path() : gpt::folder_of(from)));
           if (!words && has != gguf)
             std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
         });

@@ -20,7 +20,6 @@
 
 #include "../../llama/config_json.hpp"
 #include "../model_folder.hpp"
-#include "generation_config.hpp"
 #include "gpt2_config.hpp"
 #include "huggingface_config.hpp"
 
@@ -314,13 +313,16 @@ void set_config(gr::gguf_writer& to, const folder_config& config) {
   set_rope(to, config);
 }
 
-// A number as the shortest text says it: 1e-05, not what its float is as a double.
+}  // namespace
+
 double shortest(float x) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
   return gr::parse_number<double>(std::string_view(text.data(), static_cast<std::size_t>(end - text.data())))
       .value_or(x);
 }
+
+namespace {
 
 const gguf_architecture& architecture_of(const gr::gguf_file& file) {
   const auto name = file.value<std::string>("general.architecture");
@@ -513,10 +515,10 @@ ordered_json gguf_config(const gguf_tensors& from) {
   for (const auto& [key, value] : file.metadata())
     if (key.starts_with(in.prefix) && std::ranges::find(in.known, key) == in.known.end())
       in.fail("'" + key + "' is a setting that is not known, and might change what the model computes");
-  for (const auto& [theirs, ours] :
-       {std::pair("bos_token_id", "bos"), {"eos_token_id", "eos"}, {"pad_token_id", "padding"}})
+  for (const auto& [theirs, ours] : {std::pair("bos_token_id", "bos"), {"pad_token_id", "padding"}})
     if (const std::string key = std::string("tokenizer.ggml.") + ours + "_token_id"; file.has_key(key))
       config[theirs] = file.count(key);
+  if (const json ends = end_ids_of_gguf(file); !ends.is_null()) config["eos_token_id"] = ends;
   const std::string stored = file.entry("token_embd.weight").dtype;
   config["torch_dtype"] = stored == "F16" ? "float16" : stored == "BF16" ? "bfloat16" : "float32";
   return config;
@@ -543,7 +545,6 @@ void write_folder_of_gguf(const fs::path& path, const fs::path& folder, std::siz
   }
   tensors.write_shards(folder, shard_bytes);
   gr::write_file_atomically(folder / "config.json", config.dump(2) + "\n");
-  write_generation_config(folder, config);
   const json context = config.value("max_position_embeddings", config.value("n_positions", json(1024)));
   write_tokenizer_of_gguf(from.file(), context.get<std::size_t>(), folder);
 }

@@ -66,12 +66,16 @@ void write_gguf(const std::filesystem::path& folder, const std::filesystem::path
 void write_folder_of_gguf(const std::filesystem::path& from, const std::filesystem::path& folder,
                           std::size_t shard_bytes);
 
-/// Sets the tokenizer's metadata from tokenizer.json and tokenizer_config.json in a folder, for a model of `vocabulary`
-/// tokens: none where there is no tokenizer.json. Throws gradus::error.
+/// Sets the tokenizer's metadata from tokenizer.json and the files beside it in a folder, for a model of `vocabulary`
+/// tokens: where there is no tokenizer.json, only the special tokens. Throws gradus::error.
 void set_gguf_tokenizer(gr::gguf_writer& to, const std::filesystem::path& folder, const nlohmann::json& config,
                         std::size_t vocabulary);
-/// Writes tokenizer.json and tokenizer_config.json into a folder, if the file has a tokenizer. `context` is the longest
-/// text in tokens. Throws gradus::error.
+/// A number as the shortest text says it: 1e-05, not what its float is as a double.
+double shortest(float x);
+/// The token at which text ends, a list of several, or null: eos, and the ends of a turn and of a message.
+nlohmann::json end_ids_of_gguf(const gr::gguf_file& from);
+/// Writes generation_config.json into a folder, and if the file has a tokenizer tokenizer.json and
+/// tokenizer_config.json. `context` is the longest text in tokens. Throws gradus::error.
 void write_tokenizer_of_gguf(const gr::gguf_file& from, std::size_t context, const std::filesystem::path& folder);
 
 }  // namespace gpt

@@ -98,23 +98,23 @@ void load_huggingface(model<X, C>& net, gr::context<typename X::device>& ctx, co
 /// Writes the model into a folder, which must be there, as save_pretrained of GPT2LMHeadModel and of its tokenizer do:
 /// model.safetensors in the type that parameters are stored in, without the rows that pad the token table, as several
 /// files and an index if it would have more than `shard_bytes`; config.json, generation_config.json, and what
-/// save_huggingface_tokenizer writes unless `tokenizer` is null. Throws gradus::error.
+/// save_huggingface_tokenizer writes unless `tokenizer` is null: then `said` is what is known of texts. Throws
+/// gradus::error.
 template <class X, config C>
 void save_huggingface(const model<X, C>& net, const std::filesystem::path& folder,
-                      const gr::tokenizer* tokenizer = nullptr, std::size_t shard_bytes = huggingface_shard_bytes) {
+                      const gr::tokenizer* tokenizer = nullptr, std::size_t shard_bytes = huggingface_shard_bytes,
+                      const gr::text_settings& said = {}) {
   check_is_gpt2(C);
   std::optional<gr::tokenizer::token> end;
-  if (tokenizer != nullptr) end = tokenizer->end_token();
-  else if (C.vocabulary == 50257) end = 50256;  // GPT-2's own
+  if (C.vocabulary == 50257) end = 50256;  // GPT-2's own
   nlohmann::ordered_json settings = gpt2_config_json(describe_gpt2(C));
   settings["bos_token_id"] = settings["eos_token_id"] = json_of(end);
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) settings[key] = net.dropout;
   settings["torch_dtype"] = huggingface_type<typename X::store>;
   write_huggingface_tensors(
       net, folder, [](std::string_view name) { return huggingface_place<C>(name, "transformer."); }, shard_bytes);
-  gr::write_file_atomically(folder / "config.json", settings.dump(2) + "\n");
-  write_generation_config(folder, settings);
-  if (tokenizer != nullptr) save_huggingface_tokenizer(*tokenizer, C.context, folder);
+  save_huggingface_settings(folder, settings, tokenizer, tokenizer != nullptr ? tokenizer->settings() : said,
+                            C.context);
 }
 
 }  // namespace gpt

@@ -23,6 +23,7 @@
 #include <gradus/io/safetensors.hpp>
 #include <gradus/io/sharded_safetensors.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 
 #include "../architecture.hpp"
@@ -234,29 +235,69 @@ inline bool same_tokenizer(const gr::tokenizer& a, const gr::tokenizer& b) {
   return gr::tokenizer_json(a) == gr::tokenizer_json(b);
 }
 
-/// The tokens that begin and end a text, if the tokenizer has them; GPT-2's is one for both.
+/// The tokens that begin, end and pad a text, if there are: as the files beside the tokenizer say; where they say
+/// nothing, GPT-2's is one for begin and end.
 struct text_ends {
-  std::optional<gr::tokenizer::token> begin, end;
-  explicit text_ends(const gr::tokenizer& tokenizer)
-      : begin(tokenizer.begin_token() ? tokenizer.begin_token() : tokenizer.end_token()), end(tokenizer.end_token()) {}
+  std::optional<gr::tokenizer::token> begin, end, pad;
+  explicit text_ends(const gr::tokenizer& tokenizer) : begin(tokenizer.begin_token()), end(tokenizer.end_token()) {
+    const gr::text_settings& said = tokenizer.settings();
+    if (said.begin) begin = tokenizer.id_of(*said.begin);
+    else if (!begin && said.files.empty()) begin = end;
+    if (said.pad) pad = tokenizer.id_of(*said.pad);
+  }
 };
 /// A token's id as JSON, or null.
 inline nlohmann::json json_of(std::optional<gr::tokenizer::token> id) {
   return id ? nlohmann::json(*id) : nlohmann::json();
 }
 
-/// Writes what AutoTokenizer reads into a folder: tokenizer.json and tokenizer_config.json. A text of more tokens than
-/// `context` makes it warn.
+/// Writes what AutoTokenizer reads into a folder: tokenizer.json, the files of settings() as they are, and without a
+/// tokenizer_config.json among them one that makes a text of more tokens than `context` warn.
 inline void save_huggingface_tokenizer(const gr::tokenizer& tokenizer, std::size_t context,
                                        const std::filesystem::path& folder) {
-  nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                  {"clean_up_tokenization_spaces", false},
-                                  {"model_max_length", context}};
-  const text_ends ends(tokenizer);
-  if (ends.begin) settings["bos_token"] = tokenizer.spelling(*ends.begin);
-  if (ends.end) settings["eos_token"] = tokenizer.spelling(*ends.end);
+  gr::text_settings said = tokenizer.settings();
+  if (!said.files.contains("tokenizer_config.json")) {
+    nlohmann::ordered_json settings{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                    {"clean_up_tokenization_spaces", false},
+                                    {"model_max_length", context}};
+    const text_ends ends(tokenizer);
+    if (ends.begin) settings["bos_token"] = tokenizer.spelling(*ends.begin);
+    if (ends.end) settings["eos_token"] = tokenizer.spelling(*ends.end);
+    if (ends.pad) settings["pad_token"] = tokenizer.spelling(*ends.pad);
+    said.files["tokenizer_config.json"] = settings.dump(2) + "\n";
+  }
+  for (const char* of_model : {"generation_config.json", "token_ids.json"}) said.files.erase(of_model);
   gr::write_tokenizer_json(folder / "tokenizer.json", tokenizer);
-  gr::write_file_atomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+  gr::write_text_settings(folder, said);
+}
+
+/// Gives a config.json the ids of the tokens that begin, end and pad texts, those that the model's own had, or else the
+/// tokenizer's. What it says of them stays where neither is known.
+inline void set_text_ends(nlohmann::ordered_json& config, const gr::tokenizer* tokenizer,
+                          const gr::text_settings& said) {
+  if (const auto ids = said.files.find("token_ids.json"); ids != said.files.end()) {
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.erase(key);
+    config.update(nlohmann::ordered_json::parse(ids->second));
+  } else if (tokenizer != nullptr) {
+    const text_ends ends(*tokenizer);
+    config["bos_token_id"] = json_of(ends.begin);
+    config["eos_token_id"] = json_of(ends.end);
+    if (ends.pad) config["pad_token_id"] = json_of(ends.pad);
+  }
+}
+
+/// Writes the files of a folder that are no tensors: config.json, generation_config.json, and what
+/// save_huggingface_tokenizer writes unless `tokenizer` is null. `said` is what is known of texts: settings() of the
+/// tokenizer, if there is one.
+inline void save_huggingface_settings(const std::filesystem::path& folder, nlohmann::ordered_json config,
+                                      const gr::tokenizer* tokenizer, const gr::text_settings& said,
+                                      std::size_t context) {
+  set_text_ends(config, tokenizer, said);
+  gr::write_file_atomically(folder / "config.json", config.dump(2) + "\n");
+  if (const auto own = said.files.find("generation_config.json"); own != said.files.end())
+    gr::write_file_atomically(folder / own->first, own->second);
+  else write_generation_config(folder, config);
+  if (tokenizer != nullptr) save_huggingface_tokenizer(*tokenizer, context, folder);
 }
 
 }  // namespace gpt

@@ -145,9 +145,8 @@ class text_writer {
 // The format that a model writes chats in. Throws gr::error if nothing says it.
 gr::chat_format chat_format_of(const options& o, const std::filesystem::path& folder) {
   if (!o.chat_format.empty()) return gr::chat_format_named(o.chat_format);
-  const std::filesystem::path config = folder / "tokenizer_config.json";
-  std::optional<gr::chat_format> found;
-  if (gpt::is_there(config)) found = gr::read_chat_format(config);
+  std::optional<gr::chat_format> found = gr::read_chat_format(folder / "tokenizer_config.json");
+  if (!found && !o.adapter.empty()) found = gr::read_chat_format(gpt::folder_of(o.adapter) / "tokenizer_config.json");
   if (!found)
     throw gr::bad_flag("--chat: no file beside the model says how it writes chats; name its --chat-format: " +
                        gr::chat_format_names());
@@ -172,10 +171,7 @@ int write_texts(const options& o) {
   else gpt::load_model(net, ctx, o.adapter, o.model);
   gr::token_window<model> window(net, ctx);
   if (o.chat) {
-    const std::filesystem::path model_folder =
-        gpt::is_folder(o.model) ? std::filesystem::path(o.model) : std::filesystem::path(o.model).parent_path();
-    const gr::chat_format format =
-        chat_format_of(o, tokenizer.empty() ? model_folder : std::filesystem::path(tokenizer).parent_path());
+    const gr::chat_format format = chat_format_of(o, gpt::folder_of(tokenizer.empty() ? o.model : tokenizer));
     const gr::tokenizer spelt = tokenizer.empty() ? gr::byte_level_tokenizer() : gpt::read_model_tokenizer(tokenizer);
     gpt::chat<interrupted_at>(
         window, model::context, spelt, format,

@@ -19,6 +19,7 @@
 #include <gradus/data/token_shard.hpp>
 #include <gradus/io/random_access_file.hpp>
 #include <gradus/io/text_file.hpp>
+#include <gradus/tokenizer/text_settings_json.hpp>
 #include <gradus/tokenizer/tokenizer_json.hpp>
 #include <gradus/tokenizer/tokenizer_trainer.hpp>
 
@@ -311,7 +312,10 @@ int make_tokens(const options& o) {
   }
   gpt::unfinished_folder folder(o.out);
   if (o.train()) learn();
-  if (by) gr::write_tokenizer_json(folder.path() / "tokenizer.json", *by);
+  if (by) {
+    gr::write_tokenizer_json(folder.path() / "tokenizer.json", *by);
+    gr::write_text_settings(folder.path(), by->settings());
+  }
   text_encoder encoder(by ? &*by : nullptr, o);
   const auto bytes_of = [](const std::vector<text_part>& parts) {
     std::size_t bytes = 0;
