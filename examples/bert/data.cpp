@@ -70,6 +70,14 @@ std::string first_row(const gr::labelled_texts& all) {
          (all.second_texts.empty() ? "" : ", second text " + shown(all.second_texts.front()));
 }
 
+// Says which columns of a file are ignored, if there are some.
+void note_ignored(std::vector<std::string>& notes, const gr::labelled_texts& all, const std::string& file) {
+  const gr::index_t read = all.second_texts.empty() || sizes.task == task::contrastive ? 2 : 3;
+  if (all.columns > read + 1)
+    notes.push_back(file + ": ignored: columns " + std::to_string(read + 1) + " to " + std::to_string(all.columns));
+  else if (all.columns > read) notes.push_back(file + ": ignored: column " + std::to_string(all.columns));
+}
+
 // The token of a role, such as "pad": [PAD] or <pad>; RoBERTa's first and last are <s> and </s>.
 std::optional<std::int32_t> special_token(const gr::tokenizer& tokenizer, std::string role) {
   const std::string other = role == "cls" ? "<s>" : role == "sep" ? "</s>" : "<" + role + ">";
@@ -193,14 +201,19 @@ run_data read_data(const text_files& files) {
                                ? all - static_cast<std::size_t>(files.validation_share * static_cast<double>(all))
                                : all;
   std::string first = first_row(texts);
+  std::vector<std::string> notes;
+  note_ignored(notes, texts, files.data);
   samples train = encoded(texts, 0, kept, files.data, tokenizer, true);
   if (files.validation_data.empty())
-    return {std::move(train), encoded(texts, kept, all, files.data, tokenizer, false), std::move(names),
-            std::move(tokenizer), std::move(first)};
+    return {std::move(train), encoded(texts, kept, all, files.data, tokenizer, false),
+            std::move(names), std::move(tokenizer),
+            std::move(first), std::move(notes)};
   const gr::labelled_texts others =
       read_tsv(files.validation_data, classes && numbered ? numbers_below(sizes.labels) : names, !classes);
+  note_ignored(notes, others, files.validation_data);
   samples validation = encoded(others, 0, others.texts.size(), files.validation_data, tokenizer, false);
-  return {std::move(train), std::move(validation), std::move(names), std::move(tokenizer), std::move(first)};
+  return {std::move(train),     std::move(validation), std::move(names),
+          std::move(tokenizer), std::move(first),      std::move(notes)};
 }
 
 text_batches read_texts(const std::string& file, const std::string& tokenizer_file) {

@@ -51,7 +51,8 @@ struct run_data {
   std::vector<std::string> labels;         ///< names; empty: numbers
   std::optional<gr::tokenizer> tokenizer;  ///< none for dummy data
 
-  std::string first = {};  ///< what was read of the first row, to be shown; empty for dummy data
+  std::string first = {};               ///< what was read of the first row, to be shown; empty for dummy data
+  std::vector<std::string> notes = {};  ///< of each file the columns that are ignored, if it has some
 
   /// What tells the data from another run's: the number of samples, the names of the labels, a checksum.
   std::string identity() const;

@@ -247,6 +247,7 @@ void train(const bert::options& o) {
            " for validation; " + std::to_string(steps) + " steps of " + std::to_string(bert::batch_size) + " x " +
            std::to_string(o.accumulate));
   if (!data.first.empty()) run.line("the first row: " + data.first);
+  for (const std::string& of_file : data.notes) run.line(of_file);
   run.line("memory planned: " + gr::format_bytes(plan.total_bytes()) + "; run folder " + run.folder().string());
   if (!run.resumed()) run.line(start);
 

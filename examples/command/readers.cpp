@@ -64,7 +64,7 @@ facts read_llama_sizes(const std::filesystem::path& config) {
   return all;
 }
 
-void check_examples(const std::filesystem::path& file, const chat_source* chats) {
+std::string check_examples(const std::filesystem::path& file, const chat_source* chats) {
   std::optional<gr::chat_format> format;
   if (chats != nullptr && !chats->name.empty()) format = gr::chat_format_named(chats->name);
   else if (chats != nullptr && !chats->tokenizer_config.empty()) {
@@ -78,8 +78,10 @@ void check_examples(const std::filesystem::path& file, const chat_source* chats)
       if (chats != nullptr) encoder.encode(content);
   };
   std::size_t count = 0;
+  gr::ignored_keys ignored;
   gr::read_text_examples(file, [&](gr::text_example&& example) {
     ++count;
+    ignored.add(example);
     try {
       std::visit(
           [&]<class Content>(const Content& content) {
@@ -94,6 +96,8 @@ void check_examples(const std::filesystem::path& file, const chat_source* chats)
     } catch (const gr::error& e) { throw gr::error(example.where + ": " + e.what()); }
   });
   if (count == 0) throw gr::error(file.string() + ": has no examples");
+  const std::string keys = ignored.text();
+  return keys.empty() ? "" : file.string() + ": " + keys;
 }
 
 bool says_chat_format(const std::filesystem::path& folder) {

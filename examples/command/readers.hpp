@@ -46,8 +46,9 @@ struct chat_source {
   std::filesystem::path tokenizer_config;
 };
 /// Throws gradus::error, with file and line, for examples that cannot be read, and for chats that cannot be written so;
-/// null: a file that is read later says how.
-void check_examples(const std::filesystem::path& file, const chat_source* chats);
+/// null: a file that is read later says how. Returns a line that names the keys that are ignored; empty if there are
+/// none.
+std::string check_examples(const std::filesystem::path& file, const chat_source* chats);
 
 /// The files of tensors that an index names. Throws gradus::error.
 std::vector<std::string> read_shards(const std::filesystem::path& index);

@@ -84,12 +84,14 @@ std::optional<chat_source> chats_of(const gpt::options& o, bool resumed) {
 }
 
 void check_files(const std::string& flag, const std::vector<std::string>& files,
-                 const std::optional<chat_source>& chats) {
+                 const std::optional<chat_source>& chats, bool reports) {
   for (const std::string& file : files) {
     if (!is_folder(file)) check_file(flag, file);
     else if (!gpt::holds_examples({file}) && (flag != "--data" || files.size() != 1)) check_file(flag, file);
     try {
-      if (gpt::holds_examples({file})) check_examples(file, chats ? &*chats : nullptr);
+      if (!gpt::holds_examples({file})) continue;
+      const std::string note = check_examples(file, chats ? &*chats : nullptr);
+      if (reports && !note.empty()) std::puts(note.c_str());
     } catch (const gr::error& e) { throw bad_flag(flag + ": " + e.what()); }
   }
 }
@@ -251,8 +253,8 @@ int train(int argc, char** argv, const surroundings& here) {
           "libmpich-dev, the one that mpirun is of)");
   }
   const std::optional<chat_source> chats = chats_of(o, resumed);
-  check_files("--data", o.files.data, chats);
-  check_files("--validation-data", o.files.validation_data, chats);
+  check_files("--data", o.files.data, chats, here.job.leads());
+  check_files("--validation-data", o.files.validation_data, chats, here.job.leads());
   check_budget(line);
   if (!o.files.tokenizer.empty()) check_file("--tokenizer", o.files.tokenizer);
   if (from_init && is_there(fs::path(o.init) / "config.json") && !is_there(fs::path(o.init) / "tokenizer.json") &&

@@ -112,6 +112,12 @@ std::string example_data::size_text() const {
   return text;
 }
 
+std::vector<std::string> example_data::notes() const {
+  std::vector<std::string> all = train_.notes;
+  all.insert(all.end(), validation_.notes.begin(), validation_.notes.end());
+  return all;
+}
+
 double example_data::positions_a_batch() const {
   return static_cast<double>(positions_of(train_)) / static_cast<double>(epoch_rows_);
 }

@@ -42,6 +42,8 @@ class example_data {
   const std::string& identity() const { return identity_; }
   /// "180 examples of 12345 tokens, 20 of them for validation; 3 cut at the context"
   std::string size_text() const;
+  /// Of each file the keys that are ignored, if it has some.
+  std::vector<std::string> notes() const;
   /// Positions of a micro-batch, on average.
   double positions_a_batch() const;
 

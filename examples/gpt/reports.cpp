@@ -121,6 +121,7 @@ void report_start(gr::run& run, const options& o, const chosen_memory& plan, con
   run.line(line("batch %zu%s: %s%zu tokens an update; ", std::size_t{batch_size}, times.c_str(),
                 packed ? "at most " : "", tokens) +
            data.size_text());
+  for (const std::string& of_file : data.notes()) run.line(of_file);
   if (o.batch_tokens > 0 && o.batch_tokens != tokens)
     run.line("--batch-tokens " + std::to_string(o.batch_tokens) + ": the nearest is " + std::to_string(tokens) + ", " +
              counted(batches, "batch", "batches") + " of " + std::to_string(batch_size) + " x " +

@@ -38,6 +38,8 @@ class text_data {
   std::string size_text() const {
     return line("%.2f%s", static_cast<double>(files.tokens()) / 1e6, bytes() ? " MB of text" : "M tokens");
   }
+  /// What to say of the files; see example_data.
+  static std::vector<std::string> notes() { return {}; }
   static constexpr double positions_a_batch() { return static_cast<double>(batch_tokens); }
 
   gr::dataset files;

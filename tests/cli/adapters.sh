@@ -150,6 +150,13 @@ succeeds "${short[@]}" --out cut
 has out '2 cut at the context; 2 with nothing to learn left out'
 succeeds "${short[@]}" --long-examples skip --out skipped
 has out '4 longer than the context left out'
+# Keys that are ignored are said, by the trainer and by the command's check.
+sed 's/}$/, "system": "Be brief."}/' long.jsonl >system.jsonl
+succeeds "${short[@]//long.jsonl/system.jsonl}" --out system
+has out '^system.jsonl: ignored in 2 examples: "system"$'
+refuses 2 'broken.jsonl, line 1: is not JSON' \
+  "$gradus" train --init theirs --lora 4 --data system.jsonl --validation-data broken.jsonl
+has out '^system.jsonl: ignored in 2 examples: "system"$'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
 refuses 2 '--validation-data: text: is no file of examples' "${tune[@]}" --validation-data text --out none
 refuses 2 '--sample-prompt and --sample 0' "${tune[@]}" --sample-prompt x --out none

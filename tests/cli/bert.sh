@@ -43,6 +43,11 @@ succeeds "${quick[@]}" --init run/model --data numbered.tsv --steps 1 --lr 1e-30
 has out '^starting from run/model$'
 cmp -s run/model/model.safetensors tuned/model/model.safetensors || wrong "--init starts from other weights"
 succeeds "$train" --threads 2 --data pairs.tsv --init run/model --steps 1 --out pairs
+if grep -q ignored out; then wrong "columns that are read are ignored"; fi
+sed 's/$/\tx\ty/' pairs.tsv >wide.tsv
+succeeds "$train" --threads 2 --data wide.tsv --validation-data pairs.tsv --init run/model --steps 1 --out wide
+has out '^wide.tsv: ignored: columns 4 to 5$'
+if grep -q 'pairs.tsv: ignored' out; then wrong "columns that are read are ignored"; fi
 
 # Classes keep the numbers that the model has for their names, and numbers mean themselves.
 cp -r run/model swapped
