@@ -55,6 +55,16 @@ has out 'vocabulary 280'
 mv new learned
 make_new "$tokens" --data text --out new --tokenizer learned/tokenizer.json
 for file in train.bin val.bin tokenizer.json; do cmp "new/$file" "learned/$file" || wrong "$file differs"; done
+# A text is encoded in pieces of 1 MiB, and has the tokens of the whole, as a tokenizer that rewrites texts takes it.
+for _ in $(seq 150); do cat text "$here/../../README.md"; done >many
+make_new "$tokens" --data many --out new --tokenizer learned/tokenizer.json
+mv new pieces
+mkdir whole
+sed 's/"normalizer": *null/"normalizer": {"type": "Replace", "pattern": {"String": "nowhere"}, "content": ""}/' \
+  learned/tokenizer.json >whole/tokenizer.json
+! cmp -s learned/tokenizer.json whole/tokenizer.json || wrong "no normalizer was put in"
+make_new "$tokens" --data many --out new --tokenizer whole/tokenizer.json
+for file in train.bin val.bin; do cmp "new/$file" "pieces/$file" || wrong "$file differs between pieces and whole"; done
 make_new "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json
 shows new/train.bin "64 65 279 66 67 198"
 make_new "$tokens" --data first second --validation 0 --out new --tokenizer learned/tokenizer.json --separator ''

@@ -116,11 +116,66 @@ struct text_part {
   std::size_t begin, end;
 
   std::size_t size() const { return end - begin; }
-  std::string text() const {
-    std::string read(size(), '\0');
-    file->read(begin, std::as_writable_bytes(std::span(read)));
+  /// At most `count` of its bytes, from `at` on.
+  std::string text(std::size_t at, std::size_t count) const {
+    std::string read(std::min(count, size() - at), '\0');
+    file->read(begin + at, std::as_writable_bytes(std::span(read)));
     return read;
   }
+};
+
+/// Where a text may be cut, so that its pieces have the tokens of the whole: bytes anywhere; by the patterns of GPT-2,
+/// Llama 3 and Qwen 2, which look at no word but the next, before a letter after a line's end after a letter. Others
+/// may look at the whole text.
+class text_cuts {
+ public:
+  explicit text_cuts(const gr::tokenizer* by) : bytes_(by == nullptr), lines_(by != nullptr && splits_lines(*by)) {}
+
+  /// Calls f(piece) for the pieces of a text, most of which have 1 MiB.
+  template <class F>
+  void for_each_piece(const text_part& of, const F& f) const {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    std::string held;
+    for (std::size_t at = 0; at < of.size();) {
+      const std::string more = of.text(at, std::max(most, held.size()));
+      at += more.size();
+      held += more;
+      const std::size_t end = at == of.size() || bytes_ ? held.size() : lines_ ? last(held) : 0;
+      if (end == 0) continue;
+      f(std::string_view(held).substr(0, end));
+      held.erase(0, end);
+    }
+  }
+
+ private:
+  static bool is_letter(char c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+  static bool splits_lines(const gr::tokenizer& by) {
+    const gr::tokenizer_parts& parts = by.parts();
+    const auto* const bytes = parts.pre_tokenizers.empty()
+                                  ? nullptr
+                                  : std::get_if<gr::pre_tokenizers::byte_level>(&parts.pre_tokenizers.back());
+    if (bytes == nullptr || bytes->add_prefix_space || !parts.normalizers.empty()) return false;
+    if (parts.pre_tokenizers.size() > 1) {
+      const auto* const split = std::get_if<gr::pre_tokenizers::pattern_split>(&parts.pre_tokenizers.front());
+      if (parts.pre_tokenizers.size() > 2 || split == nullptr || bytes->use_regex || split->invert ||
+          split->behavior != gr::split_behavior::isolated || !split->pattern.regular_expression() ||
+          std::ranges::find(gr::word_patterns, split->pattern.text()) == gr::word_patterns.end())
+        return false;
+    } else if (!bytes->use_regex) {
+      return false;
+    }
+    return std::ranges::none_of(parts.added_tokens, [](const gr::added_token& t) {
+      return t.text.find('\n') != t.text.npos || (t.lstrip && is_letter(t.text.front()));
+    });
+  }
+  /// The last place to cut; 0: none.
+  static std::size_t last(std::string_view text) {
+    for (std::size_t end = text.rfind('\n'); end != text.npos && end > 0; end = text.rfind('\n', end - 1))
+      if (end + 1 < text.size() && is_letter(text[end - 1]) && is_letter(text[end + 1])) return end + 1;
+    return 0;
+  }
+
+  bool bytes_, lines_;
 };
 
 /// Opens texts, which stay open in `files`.
@@ -141,14 +196,14 @@ std::pair<std::size_t, std::size_t> cut(const std::vector<text_part>& documents,
   for (const text_part& d : documents) total += d.size();
   auto left = static_cast<std::size_t>(static_cast<double>(total) * (1 - share));
   while (in + 1 < documents.size() && left >= documents[in].size()) left -= documents[in++].size();
-  const std::string whole = documents[in].text();
-  const std::string_view text = whole;
-  std::size_t at = std::min(left, text.size());
-  if (at > 0 && text[at - 1] == '\n') return {in, at};
-  if (const std::size_t line = text.substr(at).find('\n'); line < 10000 && at + line + 1 < text.size())
+  const text_part& document = documents[in];
+  std::size_t at = std::min(left, document.size());
+  if (at > 0 && document.text(at - 1, 1) == "\n") return {in, at};
+  const std::string text = document.text(at, 10000);
+  if (const std::size_t line = text.find('\n'); line != text.npos && at + line + 1 < document.size())
     return {in, at + line + 1};
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
-  return {in, at};
+  const auto is_inside = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  return {in, at + static_cast<std::size_t>(std::ranges::find_if_not(text, is_inside) - text.begin())};
 }
 
 /// Writes tokens into shards of a given size: NAME.bin, or NAME_000000.bin and so on.
@@ -227,7 +282,7 @@ class token_sink {
 /// Encodes texts: as bytes, or by a tokenizer with a separator between documents.
 class text_encoder {
  public:
-  text_encoder(const gr::tokenizer* by, const options& o) {
+  text_encoder(const gr::tokenizer* by, const options& o) : cuts_(by) {
     if (by == nullptr) return;
     if (!o.separator.empty()) separator_ = by->id_of(o.separator);
     else if (o.default_separator) separator_ = by->end_token() ? by->end_token() : by->id_of("[SEP]");
@@ -237,18 +292,22 @@ class text_encoder {
       throw gr::bad_flag("--separator is needed: the tokenizer has no token that ends a text; '' is for none");
     encoder_.emplace(*by, gr::encode_options{.broken = o.broken_utf8(), .added_tokens = true});
   }
-  void write(std::string_view text, token_sink& to) {
-    if (!encoder_) to(std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
-    else encoder_->encode(text, to);
+  void write(const text_part& document, token_sink& to) {
+    cuts_.for_each_piece(document, [&](std::string_view text) {
+      if (!encoder_) to(std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
+      else encoder_->encode(text, to);
+    });
   }
   /// Separates a document from the next one.
-  void end_document(std::string_view text, token_sink& to) {
+  void end_document(const text_part& document, token_sink& to) {
+    static constexpr unsigned char line_end[] = {'\n'};
     if (separator_) to(std::span<const std::int32_t>(&*separator_, 1));
-    else if (!encoder_ && !text.ends_with('\n')) write("\n", to);
+    else if (!encoder_ && document.text(document.size() - 1, 1) != "\n") to(std::span<const unsigned char>(line_end));
   }
   std::uint64_t broken() const { return encoder_ ? encoder_->broken() : 0; }
 
  private:
+  text_cuts cuts_;
   std::optional<gr::token_encoder> encoder_;
   std::optional<std::int32_t> separator_;
 };
@@ -256,9 +315,8 @@ class text_encoder {
 void encode(text_encoder& encoder, std::span<const text_part> parts, shards& to) {
   token_sink sink(to);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::string text = parts[i].text();
-    encoder.write(text, sink);
-    if (i + 1 < parts.size()) encoder.end_document(text, sink);
+    encoder.write(parts[i], sink);
+    if (i + 1 < parts.size()) encoder.end_document(parts[i], sink);
   }
   sink.flush();
   to.finish();
@@ -296,7 +354,8 @@ int make_tokens(const options& o) {
     throw gr::error("the text is too short for a share of " + std::to_string(o.validation) + " for validation");
 
   const auto learn = [&] {
-    for (const text_part& part : train) trainer->count(part.text());
+    const text_cuts cuts(&*by);
+    for (const text_part& part : train) cuts.for_each_piece(part, [&](std::string_view text) { trainer->count(text); });
     by = trainer->train();
     if (by->vocabulary() < o.vocabulary)
       std::printf("the text gave %zu tokens, not %zu: no more parts of words occur twice\n", by->vocabulary(),
