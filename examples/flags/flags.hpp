@@ -204,8 +204,8 @@ struct replacement {
 /// Whether a word of a command line can only be a flag: --NAME, --NAME=VALUE, -h, or --, which ends the flags. A value
 /// that looks like one is written --FLAG=VALUE.
 bool is_flag_word(std::string_view word);
-/// The word after argv[i], which is a flag that takes a value; i becomes its index. Throws gr::bad_flag if there is none
-/// or it is a flag itself.
+/// The word after argv[i], which is a flag that takes a value; i becomes its index. Throws gr::bad_flag if there is
+/// none, or it is a flag itself.
 std::string value_after(int argc, char** argv, int& i);
 /// The value of a flag, such as "--out", on a command line that is still to be read; nothing if it is not given. Throws
 /// gr::bad_flag for a flag without a value.

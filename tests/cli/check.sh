@@ -125,7 +125,8 @@ END
     refuses 2 'there is no flag --epochs; --help lists those there are$' "${program[@]}" --data text --epochs 3
     refuses 2 "--config must be the name of a file, not ''\$" "${program[@]}" --config= --data text
     refuses 2 "--tokenizer must be the name of a file, not ''\$" "${program[@]}" --data text --tokenizer=
-    refuses 2 "--chat-format: no chat format is called 'x'; there are chatml, " "${program[@]}" --data text --chat-format x
+    refuses 2 "--chat-format: no chat format is called 'x'; there are chatml, " \
+      "${program[@]}" --data text --chat-format x
   done
   printf 'lr =\nsteps = 3\n' >empty_value
   refuses 2 "^gradus train: --config: empty_value: --lr must be a positive number, not ''\$" \

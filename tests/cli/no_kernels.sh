@@ -28,7 +28,8 @@ others+='|reduction_grid|copy_indexed|add_indexed|fail_index'
 status=0
 for processor in "${processors[@]}"; do
   read -ra flags <<<"-std=c++20 -O0 -D__OPTIMIZE__=1 -DGRADUS_COMPILED=1 $processor -I$root/include"
-  build=$(printf '#include <gradus/core/config.hpp>\nGRADUS_BUILD' | "$compiler" "${flags[@]}" -E -P -x c++ - | tail -n 1)
+  build=$(printf '#include <gradus/core/config.hpp>\nGRADUS_BUILD' |
+    "$compiler" "${flags[@]}" -E -P -x c++ - | tail -n 1)
   for trainer in "${trainers[@]}"; do
     case $trainer in
       gpt) source="gpt/train.cpp" settings="" ;;

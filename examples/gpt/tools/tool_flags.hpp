@@ -113,8 +113,8 @@ struct convert_options {
          text("tokenizer", tokenizer, "tokenizer.json for a model of gpt_train (default: the one beside the model)")
              .path()});
   }
-  /// Throws gr::bad_flag for flags that do not go together, and gr::error for an `out` that is there already. `adapters`:
-  /// whether there are some, in `from` or by --adapter.
+  /// Throws gr::bad_flag for flags that do not go together, and gr::error for an `out` that is there already.
+  /// `adapters`: whether there are some, in `from` or by --adapter.
   void check(const flag_table& flags, bool adapters) const {
     using enum model_format;
     const model_format has = format_to_read(from), wanted = format_to_write(out);

@@ -15,10 +15,10 @@
 /// `GRADUS_C_API_DECLARE(digits, float, int32_t, float);`. Write it in a header for the model's source and its users.
 ///
 /// - NAME_bytes: the memory of a handle and of the tensors that its steps use, in bytes.
-/// - NAME_init: a new model, whose starting values depend on the seed; NULL on failure. It takes the NAME_bytes() bytes
+/// - NAME_init: a new model, whose starting values depend on the seed; NULL on failure. It takes NAME_bytes() bytes
 ///   at `memory`, of any alignment, which live until NAME_free; with NULL it takes them from the heap.
-/// - NAME_step: one training step on `count` examples. Writes their loss before the update, unless `loss` is NULL. Fails
-///   if the learning rate is negative or not finite, or the loss is not finite.
+/// - NAME_step: one training step on `count` examples. Writes their loss before the update, unless `loss` is NULL.
+///   Fails if the learning rate is negative or not finite, or the loss is not finite.
 /// - NAME_predict: writes the outputs for `count` examples. As in a step, a batch of shape<upto<N>, ...> has 1 to N
 ///   examples, and one of shape<N, ...> has N.
 /// - NAME_save: writes a safetensors file of the model and the optimizer's states. NAME_load reads it into a handle,

@@ -17,7 +17,7 @@ namespace gradus {
 /// Writes to `<path>.tmp`; commit() flushes it to disk and renames it to `path`. A failure before that (full disk,
 /// exception, kill, power loss) leaves the old file unchanged. Throws gradus::error with the file and the reason: also
 /// if `path` is a directory, a device, a pipe or the like, which a rename would replace, if `<path>.tmp` is a symbolic
-/// link, which is not followed, or if another process writes it. What a process left behind that was killed is replaced.
+/// link, which is not followed, or if another process writes it. What a killed process left behind is replaced.
 class atomic_file {
  public:
   explicit atomic_file(std::filesystem::path path);

@@ -84,9 +84,9 @@ class gguf_file {
 
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const gguf_entry& entry(std::string_view name) const;
-  /// Throws gradus::error unless there is this tensor, in a type that read_as() knows: F32, F16, BF16, Q8_0, Q4_K, Q6_K.
+  /// Throws gradus::error unless it is there, in a type that read_as() knows: F32, F16, BF16, Q8_0, Q4_K or Q6_K.
   void check_readable(std::string_view name) const;
-  /// Reads a tensor of this shape, of a type that check_readable() accepts, and rounds it to T (to nearest, or to infinity).
+  /// Reads a tensor of this shape that check_readable() accepts, and rounds it to T (to nearest, or to infinity).
   template <class T>
   std::vector<T> read_as(std::string_view name, std::span<const std::size_t> shape) const {
     static_assert(is_floating<T>, "gguf_file::read_as<T>: T must be f64, f32, bf16 or f16");
@@ -124,10 +124,10 @@ class gguf_writer {
     set(key, gguf_value(gguf_list(std::move(values))));
   }
   void set(const std::string& key, const char* text) { set(key, gguf_value(std::string(text))); }
-  /// Adds a tensor, the innermost dimension of `shape` last, that is written as `dtype`: "F32", "F16", "BF16" (rounded
-  /// to nearest even, or to infinity) or "Q8_0" (32 values by a common scale: the innermost dimension must be a
-  /// multiple; all are NaN if one is not finite). write() calls `values` when it comes to this tensor. Throws gradus::error for another type, a name that is taken or longer
-  /// than 63 bytes, and more than four dimensions.
+  /// Adds a tensor, the innermost dimension of `shape` last, written as `dtype`: "F32", "F16", "BF16" (to nearest even,
+  /// or infinity) or "Q8_0" (32 values by a common scale, all NaN if one is not finite: the innermost dimension must be
+  /// a multiple). write() calls `values` when it comes to this tensor. Throws gradus::error for another type, a name
+  /// that is taken or longer than 63 bytes, and more than four dimensions.
   void add(const std::string& name, const std::string& dtype, std::vector<std::size_t> shape, value_source values);
 
   /// Writes the file atomically (see atomic_file). Throws gradus::error if a tensor's values do not match its shape.

@@ -15,8 +15,8 @@ namespace gradus {
 /// The bytes of a file, mapped into memory: the system reads a page at its first access and may drop it later, so files
 /// may exceed memory. Reads pipes as a whole, as a random_access_file does.
 ///
-/// Throws gradus::error like random_access_file. The file must not be shortened while it is mapped: an access beyond its
-/// new end ends the program. So it is for a program's own files; what a user names is read by a random_access_file.
+/// Throws gradus::error like random_access_file. The file must not be shortened while it is mapped: access beyond its
+/// new end ends the program. So it is for a program's own files; what users name is read by a random_access_file.
 class mapped_file {
  public:
   explicit mapped_file(std::filesystem::path path);
@@ -37,7 +37,7 @@ class mapped_file {
   void release() const;
 
  private:
-  /// Returns false if the file must be read: it is a pipe, its size is 0, as for files of /proc, or it cannot be mapped.
+  /// Returns false if the file must be read: it is a pipe, has size 0, as files of /proc do, or cannot be mapped.
   bool map();
 
   std::filesystem::path path_;

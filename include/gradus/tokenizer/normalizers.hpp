@@ -22,8 +22,8 @@
 
 namespace gradus::normalizers {
 
-/// The most bytes that normalizers may make of a text of `bytes`: no tokenizer of a model makes half of it, and one from
-/// elsewhere whose replacements are long, or follow each other, would fill any memory.
+/// The most bytes that normalizers may make of a text of `bytes`: no tokenizer of a model makes half of it, and one
+/// from elsewhere whose replacements are long, or follow each other, would fill any memory.
 constexpr std::size_t most_bytes(std::size_t bytes) { return 32 * bytes + 256; }
 /// Throws gradus::error if a text of `bytes` has become longer than `most`.
 void check_growth(std::size_t bytes, std::size_t most);

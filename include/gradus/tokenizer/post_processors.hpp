@@ -38,8 +38,8 @@ struct template_processing {
     f("pair", of.pair);
     f("special_tokens", of.special_tokens);
   }
-  /// Throws gradus::error for a special token without ids, for more than 1024 of them in a template, and for a pair that
-  /// lacks a text.
+  /// Throws gradus::error for a special token without ids, for more than 1024 of them in a template, and for a pair
+  /// that lacks a text.
   void prepare() const {
     for (const auto* pieces : {&single, &pair}) {
       int texts[2] = {};
