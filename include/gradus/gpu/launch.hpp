@@ -23,7 +23,7 @@ namespace cuda_kit {
 /// Threads per block of kernels whose threads do not cooperate.
 inline constexpr unsigned block_threads = 256;
 
-/// Shared memory that a block may have on every GPU from 8.0 on (those of 8.6, 8.9 and 12.0 have no more).
+/// Shared memory that a block may have on every GPU from 8.0 on (GPUs of 8.6, 8.9 and 12.0 have no more).
 inline constexpr std::size_t least_block_memory = std::size_t{99} << 10;
 
 /// Blocks of `threads` threads for `work` items, one per thread.

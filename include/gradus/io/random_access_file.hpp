@@ -14,7 +14,7 @@
 namespace gradus {
 
 /// Reads parts of a file that must not change, possibly larger than memory. Reads pipes as a whole, and files without a
-/// size, as those of /proc.
+/// size, as /proc has.
 ///
 /// The reader of all files that users name: they may be rewritten or shortened at any time, and the next read() throws.
 /// A mapped_file does not survive that.
