@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     gpt::convert_options o;
     gpt::flag_table flags = o.table();
     if (!flags.read(argc, argv)) return 0;
-    const std::string &from = o.from, &out = o.out, &tokenizer = o.tokenizer, &adapter = o.adapter;
+    const std::string &from = o.from, &out = o.out, &adapter = o.adapter;
     if (!gpt::is_there(from)) throw gr::error(from + ": no such file or folder");
     const gpt::model_format has = gpt::format_to_read(from), wanted = gpt::format_to_write(out);
     const bool whole = o.merges();
@@ -100,9 +100,10 @@ int main(int argc, char** argv) {
       else
         with_whole_model(from, adapter, [&](auto& net) {
           if (has == gguf) gpt::write_tokenizer_of_gguf(gr::gguf_file(from), gpt::sizes.context, files.path());
-          const std::optional<gr::tokenizer> words = tokenizer_of(has == gguf ? files.path() / "" : from, o.tokenizer);
+          const std::filesystem::path model = has == gguf ? files.path() / "" : std::filesystem::path(from);
+          const std::optional<gr::tokenizer> words = tokenizer_of(model, o.tokenizer);
           save_huggingface(net, files.path(), words ? &*words : nullptr, gr::parse_bytes(o.shards),
-                           gr::read_text_settings(has == gguf ? files.path() : gpt::folder_of(from)));
+                           gr::read_text_settings(gpt::folder_of(model)));
           if (!words && has != gguf)
             std::puts("without a tokenizer: there is no tokenizer.json beside the model; --tokenizer names one");
         });
