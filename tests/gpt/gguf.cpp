@@ -203,7 +203,9 @@ TEST_CASE("the ends of texts, chat templates and defaults of generation come bac
   const gr::gguf_file found = write(
       R"({"eos_token_id": [9, 7], "do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.1,
           "repetition_penalty": 1.05})");
-  const auto end = static_cast<std::size_t>(*gr::read_tokenizer_json(place.path / "tokenizer.json").id_of("!"));
+  const gr::tokenizer words = gr::read_tokenizer_json(place.path / "tokenizer.json");
+  const auto id_of = [&](const char* text) { return static_cast<std::size_t>(*words.id_of(text)); };
+  const std::size_t end = id_of("!");
   CHECK(found.number("tokenizer.ggml.eos_token_id") == end);
   CHECK(found.number("tokenizer.ggml.eot_token_id") == 9);
   CHECK(found.number("tokenizer.ggml.eom_token_id") == 7);
@@ -215,7 +217,8 @@ TEST_CASE("the ends of texts, chat templates and defaults of generation come bac
   fs::create_directories(back);
   gpt::write_tokenizer_of_gguf(found, 64, back);
   CHECK(nlohmann::json::parse(gr::read_text(back / "generation_config.json")) ==
-        nlohmann::json{{"eos_token_id", {end, 9, 7}},
+        nlohmann::json{{"bos_token_id", id_of("<|begin_of_text|>")},
+                       {"eos_token_id", {end, 9, 7}},
                        {"do_sample", true},
                        {"temperature", 0.6},
                        {"top_k", 20},
