@@ -39,8 +39,8 @@ for first, last in ((1, 5), (4, 6)):  # a run, and its continuation from the che
 
 port = pathlib.Path(folder + ".port")
 server = subprocess.Popen(
-    [tensorboard_data_server.server_binary(), "--logdir", folder, "--port", "0", "--port-file", port, "--die-after-stdin",
-     "--reload", "once"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    [tensorboard_data_server.server_binary(), "--logdir", folder, "--port", "0", "--port-file", port,
+     "--die-after-stdin", "--reload", "once"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
 while not (port.exists() and port.read_text().strip()):
     time.sleep(0.1)
 request = asks.ReadScalarsRequest(plugin_filter=asks.PluginFilter(plugin_name="scalars"),
