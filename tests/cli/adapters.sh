@@ -114,7 +114,7 @@ for folder in told_folder told_again; do
     cmp "instruct/$file" "$folder/$file" || wrong "$folder has another $file than the model"
   done
   for key in bos_token_id eos_token_id pad_token_id; do
-    [[ $(ids "$key" $folder/config.json) == $(ids "$key" instruct/config.json) ]] ||
+    [[ $(ids "$key" $folder/config.json) == "$(ids "$key" instruct/config.json)" ]] ||
       wrong "$folder/config.json has $(ids "$key" $folder/config.json)"
   done
 done
@@ -153,10 +153,10 @@ has out '4 longer than the context left out'
 # Keys that are ignored are said, by the trainer and by the command's check.
 sed 's/}$/, "system": "Be brief."}/' long.jsonl >system.jsonl
 succeeds "${short[@]//long.jsonl/system.jsonl}" --out system
-has out '^system.jsonl: ignored in 2 examples: "system"$'
+has out '^system.jsonl: ignored in 3 examples: "system"$'
 refuses 2 'broken.jsonl, line 1: is not JSON' \
   "$gradus" train --init theirs --lora 4 --data system.jsonl --validation-data broken.jsonl
-has out '^system.jsonl: ignored in 2 examples: "system"$'
+has out '^system.jsonl: ignored in 3 examples: "system"$'
 refuses 2 '--order is for texts and shards' "${tune[@]}" --order shuffled --out none
 refuses 2 '--validation-data: text: is no file of examples' "${tune[@]}" --validation-data text --out none
 refuses 2 '--sample-prompt and --sample 0' "${tune[@]}" --sample-prompt x --out none
