@@ -266,8 +266,11 @@ TEST_CASE("an error that the program has not asked for yet disturbs nothing, and
   gr::tape tape{d.ctx};
   const auto table = tape.variable(gr::clone(x));
   gr::backward(gr::sum(gr::embedding(gr::from_host<std::int32_t, gr::shape<3>>(d.ctx, tokens.data()), table)));
-  gr::step_graph graph{d.ctx};
-  for (int i = 0; i < 3; ++i) graph.run([&] { static_cast<void>(x + 1.0f); });
+  gr::basic_pool_resource<gr::cuda_stream> pool(d.poisoned);
+  gr::context<gr::cuda> transient{d.stream, pool};
+  const auto y = gr::full<float, gr::shape<10, 4>>(transient, 1.0f);
+  gr::step_graph graph{transient};
+  for (int i = 0; i < 3; ++i) graph.run([&] { static_cast<void>(y + 1.0f); });
   CHECK(gr::item(gr::sum(table.gradient())) == 12);
   CHECK(gr::to_host(table.gradient())[12] == 2);
   CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
