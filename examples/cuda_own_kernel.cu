@@ -77,7 +77,8 @@ int train() {
   gr::sgd optimizer{net, {.lr = 200}};
   const auto step = [&](gr::tape<gr::cuda>& tape, gr::context<gr::cuda>& transient) {
     const auto wanted = tape.watch(target);
-    const auto difference = unit(gr::watch(net.w, wanted)) - wanted;  // the parameter, in the same recording
+    const auto w = gr::watch(net.w, wanted) * 1.0f;  // in the memory of the step, where unit() finds room beside it
+    const auto difference = unit(w) - wanted;
     const auto found = gr::sum(difference * difference);
     gr::device_access<gr::cuda>::copy(transient, loss.data(), found.value().data(), loss.bytes);
     gr::backward(found);
