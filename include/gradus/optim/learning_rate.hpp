@@ -34,8 +34,8 @@ struct warmup_linear {
   }
 };
 
-/// A linear warm-up to `peak` over `warmup` steps, then a cosine decay to `low` at `total`, and `low` from there on. The
-/// schedule of this kind in transformers goes on along the cosine past its end: it rises again.
+/// A linear warm-up to `peak` over `warmup` steps, then a cosine decay to `low` at `total`, and `low` from there on.
+/// The schedule of this kind in transformers follows the cosine past its end: it rises again.
 struct warmup_cosine {
   double peak = 1e-3;
   double low = 1e-4;
