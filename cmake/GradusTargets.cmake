@@ -24,6 +24,14 @@ if(GRADUS_NATIVE)
   endif()
 endif()
 
+# g++ looks for garbage from 128 MiB on; what our templates allocate mostly stays in use. Saves a seventh of the time and
+# takes a quarter more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(gradus_dev INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1048576>"
+    "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=--param=ggc-min-heapsize=1048576>")
+endif()
+
 if(MINGW)  # more sections than an object has by default
   target_compile_options(gradus_dev INTERFACE -Wa,-mbig-obj)
 endif()
