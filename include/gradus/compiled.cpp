@@ -62,6 +62,9 @@
 #include "tokenizer/words.ipp"
 
 #if __has_include(<nlohmann/json.hpp>)  // without it, files that read JSON are omitted
+#include "chat/chat_template.ipp"
+#include "chat/template_syntax.ipp"
+#include "chat/template_value.ipp"
 #include "data/chat_format.ipp"
 #include "data/dataset.ipp"
 #include "data/text_examples.ipp"
