@@ -306,18 +306,6 @@ class template_lexer {
   std::vector<template_token> tokens_;
 };
 
-/// Jinja's filters and tests: a name outside these is an error of the template.
-inline constexpr std::string_view template_filters =
-    " abs attr batch capitalize center count d default dictsort e escape filesizeformat first float forceescape format "
-    "groupby indent int items join last length list lower map max min pprint random reject rejectattr replace reverse "
-    "round safe select selectattr slice sort string striptags sum title tojson trim truncate unique upper urlencode "
-    "urlize wordcount wordwrap xmlattr ";
-inline constexpr std::string_view template_tests =
-    " != < <= == > >= boolean callable defined divisibleby eq equalto escaped even false filter float ge greaterthan "
-    "gt "
-    "in integer iterable le lessthan lower lt mapping ne none number odd sameas sequence string test true undefined "
-    "upper ";
-
 class template_parser {
  public:
   using kind = template_node::kind;
