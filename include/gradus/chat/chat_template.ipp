@@ -181,6 +181,7 @@ class template_run {
       f.name = name;
       return value::object(&keep(std::move(f)));
     }
+    if (name == "self") template_refuses("'self' is no part of a chat template");
     return undefined_name(name);
   }
   void assign(const node& target, const value& v, frame& f) {
@@ -245,27 +246,30 @@ class template_run {
           if (i == n.children.size() || eval(n.children[i], f).truth()) return run_body(n.bodies[i], f);
         return flow::on;
       case kind::loop:
-        run_loop(n, eval(n.children[1], f), f, 0);
+        if (n.flag)  // what may call itself writes apart
+          write(written([&] { run_loop(n, eval(n.children[1], f), f, 0); }));
+        else run_loop(n, eval(n.children[1], f), f, 0);
         return flow::on;
       case kind::set:
         assign(n.children[0], eval(n.children[1], f), f);
         return flow::on;
       case kind::set_block:
-        assign(n.children[0],
-               in_frame(n.scopes[0], f,
-                        [&](frame& inner) {
-                          enter(inner);
-                          const value text = made(written([&] { run_body(n.bodies[0], inner); }));
-                          return n.children.size() > 1 ? filtered(n.children[1], text, inner) : text;
-                        }),
-               f);
-        return flow::on;
       case kind::filter_block:
-        write(in_frame(n.scopes[0], f, [&](frame& inner) {
+        return in_frame(n.scopes[0], f, [&](frame& inner) {
           enter(inner);
-          return print(filtered(n.children[0], made(written([&] { run_body(n.bodies[0], inner); })), inner));
-        }));
-        return flow::on;
+          flow end = flow::on;
+          value text = made(written([&] { end = run_body(n.bodies[0], inner); }));
+          if (end != flow::on) return end;
+          const bool sets = n.what == kind::set_block;
+          if (!sets || n.children.size() > 1) text = filtered(n.children[sets ? 1 : 0], text, inner);
+          if (sets) {
+            assign(n.children[0], text, f);
+          } else {
+            if (!text.is_text()) template_raises("the filter of a block makes a text, not '" + text.type() + "'");
+            write(text.text());
+          }
+          return flow::on;
+        });
       case kind::macro:
         at(n.slot, f) = new_macro(n, f);
         return flow::on;
@@ -286,14 +290,12 @@ class template_run {
         return flow::on;
       }
       case kind::with:
-        in_frame(n.scopes[0], f, [&](frame& inner) {
+        return in_frame(n.scopes[0], f, [&](frame& inner) {
           for (std::size_t i = 0; i < n.children.size(); i += 2)
             assign(n.children[i], eval(n.children[i + 1], f), inner);
           enter(inner);
-          run_body(n.bodies[0], inner);
-          return 0;
+          return run_body(n.bodies[0], inner);
         });
-        return flow::on;
       case kind::leave:
         return flow::leave;
       case kind::next:
@@ -403,8 +405,7 @@ class template_run {
     } else if (const auto* d = v.dictionary()) {
       for (const auto& [key, item] : d->items) items.push_back(key);
     } else if (v.is_text()) {
-      unicode::for_each_character(
-          v.text(), [&](char32_t, std::string_view bytes) { items.push_back(value(std::string(bytes), v.marked())); });
+      unicode::for_each_character(v.text(), [&](char32_t, std::string_view bytes) { items.emplace_back(bytes); });
       take(items.size() * 64);
     } else if (!v.is_undefined()) {
       if (v.object<loop>() != nullptr) template_refuses("'loop' is iterated");
@@ -523,8 +524,10 @@ class template_run {
     return value::dictionary(std::move(items));
   }
   static void check_key(const value& key) {
-    if ((key.sequence() != nullptr && key.sequence()->what == sequence_kind::list) || key.dictionary() != nullptr)
+    const auto* s = key.sequence();
+    if ((s != nullptr && s->what == sequence_kind::list) || key.dictionary() != nullptr)
       template_raises("'" + key.type() + "' cannot be a key");
+    if (s != nullptr && s->what == sequence_kind::tuple) std::ranges::for_each(s->items, check_key);
   }
   /// Raises for an undefined value what it says, for another one the message.
   [[noreturn]] static void raise_for(const value& v, const std::string& message) {
@@ -574,8 +577,11 @@ class template_run {
       work(d->items.size() / 4);
       return d->find(what) != nullptr;
     }
-    if (const auto* s = in.sequence(); s != nullptr && s->what == sequence_kind::generator)
-      template_refuses("'in' a generator: 'list' makes a list of it");
+    if (const auto* s = in.sequence(); s != nullptr && s->what == sequence_kind::generator) {
+      while (s->at < s->items.size())
+        if (equals(s->items[s->at++], what)) return true;
+      return false;
+    }
     for (const auto& item : items_of(in))
       if (equals(item, what)) return true;
     return false;
@@ -624,6 +630,10 @@ class template_run {
       return {};
     } else if (of.object<macro>() != nullptr || of.object<function>() != nullptr) {
       template_refuses("'" + name + "' of a function is not known here");
+    } else if (const auto* s = of.sequence(); s != nullptr && s->printed == "group" && name == "grouper") {
+      return s->items[0];
+    } else if (s != nullptr && s->printed == "group" && name == "list") {
+      return s->items[1];
     } else if (!has_method(of, name)) {
       return {};
     }
@@ -992,6 +1002,7 @@ class template_run {
       value::pairs all;
       if (arguments.places.size() > 1) template_raises("'" + name + "' takes one value, and names");
       if (!arguments.places.empty()) {
+        if (arguments.places[0].is_undefined()) template_raises(arguments.places[0].why());
         if (const auto* d = arguments.places[0].dictionary()) {
           all = d->items;
         } else {
@@ -1183,6 +1194,8 @@ class template_run {
   static std::string capitalized(const std::string& text) {
     const std::u32string all = characters(text);
     if (all.empty()) return {};
+    if ((all[0] >= 0x1C4 && all[0] <= 0x1CC) || (all[0] >= 0x1F1 && all[0] <= 0x1F3))
+      template_refuses("the title case of a character is not known here");
     if (all[0] > 127 && in_upper_case(from_characters({all.data(), 1})) != from_characters({all.data(), 1}) &&
         characters(in_upper_case(from_characters({all.data(), 1}))).size() != 1)
       template_refuses("the title case of a character is not known here");
@@ -1381,6 +1394,8 @@ class template_run {
       const parameters b(arguments, {"width", "fillchar"}, 1);
       return made(padded(text, b.integer(0), b.has(1) ? b.text(1) : " ", name), m);
     }
+    if (!is_name_of(" upper lower capitalize title ", name) && !name.starts_with("is"))
+      template_refuses("'" + name + "' of a text is not known here");
     const parameters none(arguments, {});
     if (name == "upper") return made(in_upper_case(text), m);
     if (name == "lower") return made(in_lower_case(text), m);
@@ -1400,8 +1415,7 @@ class template_run {
       return made(out + capitalized(from_characters(word)), m);
     }
     if (name == "isascii") return std::ranges::all_of(text, [](char c) { return (c & 0x80) == 0; });
-    if (name.starts_with("is")) return is_text_of(text, name);
-    template_refuses("'" + name + "' of a text is not known here");
+    return is_text_of(text, name);
   }
   [[noreturn]] static void raise_for_join(const value& v) {
     template_raises("'join' of a text takes texts, not '" + v.type() + "'");
@@ -1549,6 +1563,8 @@ class template_run {
   }
   value filter(const std::string& name, const value& of, const call_values& given) {
     work(1);
+    if (is_name_of(" capitalize e escape items list lower safe string title upper ", name))
+      const parameters none(given, {});
     const auto text_of = [&]() -> std::string {
       work(of.is_text() ? of.text().size() / 16 : 1);
       return print(of);
@@ -1772,7 +1788,7 @@ class template_run {
         const std::size_t first = i;
         for (; i < all.size() && equals(all[i].first, all[first].first); ++i) group.push_back(all[i].second);
         const value key = path_of(group[0], path, b.has(1) ? &b[1] : nullptr);
-        groups.push_back(made(list{key, made(std::move(group))}, sequence_kind::tuple));
+        groups.push_back(made(list{key, made(std::move(group))}, sequence_kind::tuple, "group"));
       }
       return made(std::move(groups));
     }
@@ -1917,7 +1933,8 @@ class template_run {
       return d;
     }
     const double scale = std::pow(10.0, static_cast<double>(digits));
-    return (how == "ceil" ? std::ceil(of.number() * scale) : std::floor(of.number() * scale)) / scale;
+    const double whole = how == "ceil" ? std::ceil(of.number() * scale) : std::floor(of.number() * scale);
+    return whole == 0 ? 0.0 : whole / scale;
   }
   value indented(const value& of, const call_values& given) {
     const parameters b(given, {"width", "first", "blank"});

@@ -141,12 +141,13 @@ class template_lexer {
         end_tag(0, close->second);
         return;
       }
-      fail("'raw' has no end");
+      if (at_ < all_.size()) fail("'raw' has no end");
+      return;
     }
     if (type == '#') {
       const std::size_t end = all_.find("#}", tag + 2);
       if (end == std::string::npos) fail("a comment has no end");
-      const char last = end > tag + 2 ? sign_at(end - 1) : ' ';
+      const char last = end > tag + (sign == ' ' ? 2 : 3) ? sign_at(end - 1) : ' ';
       go(end - at_);
       end_tag(2, last);
       return;
@@ -239,9 +240,7 @@ class template_lexer {
     if (!real && peek() == '0' && (peek(1) | 32) > 'a' &&
         std::string_view("box").find(static_cast<char>(peek(1) | 32)) != std::string_view::npos) {
       size = 2;
-      while (std::string_view("0123456789abcdef_").find(static_cast<char>(peek(size) | 32)) != std::string_view::npos ||
-             is_digit(peek(size)))
-        ++size;
+      while (is_hex(peek(size)) || peek(size) == '_') ++size;
     } else if (!real && peek() == '0') {
       size = 1;
       while (peek(size) == '0') ++size;
@@ -499,7 +498,8 @@ class template_parser {
   }
   void loop(template_node& n) {
     n.what = kind::loop;
-    n.children.push_back(target(false, true));
+    ++fors_;
+    n.children.push_back(target(false));
     expect(token::name, "in");
     n.children.push_back(tuple_or_one(false, true));
     n.children.push_back(node(kind::nothing));
@@ -513,6 +513,7 @@ class template_parser {
       n.bodies.back() = block({"endfor"});
       ++at_;
     }
+    --fors_;
   }
   void macro_body(template_node& n, std::string_view end) {
     const int loops = std::exchange(loops_, 0);
@@ -550,22 +551,21 @@ class template_parser {
     }
     template_node n = node(kind::name);
     n.text = expect_name();
-    if (std::string_view(" true false none True False None loop ").find(" " + n.text + " ") != std::string::npos)
+    if (std::string_view(" true false none True False None ").find(" " + n.text + " ") != std::string::npos)
       fail("'" + n.text + "' cannot be assigned to");
+    if (n.text == "loop" && fors_ > 0) fail("'loop' cannot be assigned to in a loop");
     if (spaces && skip(token::sign, ".")) {
       n.what = kind::space_attribute;
       n.names.push_back(expect_name());
     }
     return n;
   }
-  template_node target(bool spaces, bool loop = false) {
+  template_node target(bool spaces) {
     const deeper guard(*this);
     template_node all = node(kind::tuple);
     bool more = true, is_tuple = false;
     while (more) {
-      if (!all.children.empty() &&
-          (is_sign("=") || is_sign(")") || now().what == token::block_end || (loop && is_name("in"))))
-        break;
+      if (!all.children.empty() && (is_sign(")") || now().what == token::block_end)) break;
       all.children.push_back(target_name(spaces));
       more = skip(token::sign, ",");
       is_tuple = is_tuple || more;
@@ -891,7 +891,7 @@ class template_parser {
 
   std::vector<template_token> tokens_;
   std::size_t at_ = 0;
-  int depth_ = 0, loops_ = 0;
+  int depth_ = 0, loops_ = 0, fors_ = 0;
   bool soft_ = false;
   std::vector<std::string> unknown_ = {};  ///< filters and tests, where Jinja asks for them before it runs
 };
