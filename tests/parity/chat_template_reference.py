@@ -1,5 +1,4 @@
 """What chat templates are compared with: jinja2, set up as transformers sets it up, at one fixed moment."""
-
 import datetime
 import json
 import subprocess
@@ -31,10 +30,8 @@ def render(template, variables):
         return {"text": text, "generation": [[len(text[:end].encode()) for end in span] for span in ranges]}
     except Exception as problem:  # whatever a template does wrong
         raised = type(problem) is jinja2.exceptions.TemplateError
-        return {
-            "error": str(problem) if raised else type(problem).__name__,
-            "message": f"{type(problem).__name__}: {problem}",
-        }
+        return {"error": str(problem) if raised else type(problem).__name__,
+                "message": f"{type(problem).__name__}: {problem}"}
 
 
 class Program:

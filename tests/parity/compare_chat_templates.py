@@ -5,12 +5,12 @@
     python3 tests/parity/compare_chat_templates.py PROGRAM [--count 5000] [--seed 1] [--folder DIR] [--corpus]
 
 PROGRAM answers each line {"template": ..., "variables": {...}, "date": ...} with {"text": ..., "generation": ...} or
-{"error": ..., "kind": "parse", "raise", "refused" or "limit"}. It may refuse what jinja2 renders, but must not write
-another text, nor write one or call a template wrong where jinja2 does not. Without --folder and --corpus the templates
-are random. --folder takes the *.jinja and tokenizer_config.json files below DIR, --corpus those of
-tests/data/chat_templates; both with the conversations there. Exits with 1 if anything differs.
+{"error": ..., "kind": "parse", "raise", "refused" or "limit"}; "hides": true beside a text says that not every range is
+told. It may refuse what jinja2 renders, but must not write another text, nor write one or call a template wrong where
+jinja2 does not. Without --folder and --corpus the templates are random. --folder takes the *.jinja and
+tokenizer_config.json files below DIR, --corpus those of tests/data/chat_templates; both with the conversations there.
+Exits with 1 if anything differs.
 """
-
 import argparse
 import json
 import pathlib
@@ -51,8 +51,8 @@ def verdict(template, variables, program):
 
 
 def same_ranges(theirs, ours):
-    """What is generated within a set block, a macro and the like has a range of no meaning, and gradus gives none."""
-    return ours["hides"] or theirs["generation"] == ours["generation"]
+    """What is generated within a set block, a macro and the like has no place of its own: it is not compared."""
+    return ours.get("hides", False) or theirs["generation"] == ours["generation"]
 
 
 def is_difference(kind):
@@ -61,7 +61,6 @@ def is_difference(kind):
 
 def smaller(template, variables, program, kind, tries=1500):
     """A shorter template and fewer variables that differ in the same way."""
-
     def differs(text, values):
         return verdict(text, values, program)[0] == kind
 
@@ -91,7 +90,7 @@ def smaller(template, variables, program, kind, tries=1500):
         at, found = 0, False
         while at < len(template) and tries > 0:
             tries -= 1
-            shorter = template[:at] + template[at + size :]
+            shorter = template[:at] + template[at + size:]
             if not costly(shorter) and differs(shorter, variables):
                 template, found = shorter, True
             else:
@@ -166,12 +165,10 @@ def main():
             if template in seen:
                 continue
             seen.add(template)
-            print(
-                f"{name}: {kind}\n  template  {template!r}\n  variables {json.dumps(variables)[:600]}\n"
-                f"  jinja2    {theirs.get('message') or repr(theirs.get('text'))} {theirs.get('generation') or ''}\n"
-                f"  ours      {ours.get('error') or repr(ours.get('text'))} {ours.get('generation') or ''}",
-                flush=True,
-            )
+            print(f"{name}: {kind}\n  template  {template!r}\n  variables {json.dumps(variables)[:600]}\n"
+                  f"  jinja2    {theirs.get('message') or repr(theirs.get('text'))} {theirs.get('generation') or ''}\n"
+                  f"  ours      {ours.get('error') or repr(ours.get('text'))} {ours.get('generation') or ''}",
+                  flush=True)
     print(", ".join(f"{count} {group}" for group, count in sorted(counts.items())))
     if options.refused:
         for told, count in sorted(refused.items(), key=lambda item: -item[1]):

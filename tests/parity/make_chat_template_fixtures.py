@@ -15,7 +15,6 @@ conversation where the template reads no variable of any. An entry is
 The clock stands at 2024-07-26 12:34:56. What apply_chat_template() does before it renders, such as leaving out keys of
 None, is not done.
 """
-
 import json
 import pathlib
 import re
@@ -54,10 +53,8 @@ def main():
         expected[path.stem] = [entry(template, variables) for variables in rendered]
         errors = sum(isinstance(made, dict) and "error" in made for made in expected[path.stem])
         print(f"{path.stem}: {len(rendered)}, of which {errors} fail")
-    rows = (
-        f"{json.dumps(name)}: [\n" + ",\n".join(json.dumps(made, ensure_ascii=False) for made in row) + "\n]"
-        for name, row in expected.items()
-    )
+    rows = (f"{json.dumps(name)}: [\n" + ",\n".join(json.dumps(made, ensure_ascii=False) for made in row) + "\n]"
+            for name, row in expected.items())
     (DATA / "expected.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 

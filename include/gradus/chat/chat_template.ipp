@@ -246,9 +246,8 @@ class template_run {
           if (i == n.children.size() || eval(n.children[i], f).truth()) return run_body(n.bodies[i], f);
         return flow::on;
       case kind::loop:
-        if (n.flag)  // what may call itself writes apart
-          write(written([&] { run_loop(n, eval(n.children[1], f), f, 0); }));
-        else run_loop(n, eval(n.children[1], f), f, 0);
+        if (!n.flag) return run_loop(n, eval(n.children[1], f), f, 0);
+        write(written([&] { run_loop(n, eval(n.children[1], f), f, 0); }));  // what may call itself writes apart
         return flow::on;
       case kind::set:
         assign(n.children[0], eval(n.children[1], f), f);
@@ -336,7 +335,8 @@ class template_run {
     while (read_item(l)) {}
     return l.items.size();
   }
-  void run_loop(const node& n, const value& source, frame& f, int depth) {
+  /// What a loop's other branch leaves is the loop around it.
+  flow run_loop(const node& n, const value& source, frame& f, int depth) {
     loop& l = keep(loop());
     l.of = &n;
     l.outer = &f;
@@ -366,12 +366,11 @@ class template_run {
     }
     l.test = nullptr;
     // As in Jinja the other branch is for a loop whose body did not get to its end once.
-    if (!l.completed && !n.bodies[1].empty())
-      in_frame(n.scopes[1], f, [&](frame& inner) {
-        enter(inner);
-        run_body(n.bodies[1], inner);
-        return 0;
-      });
+    if (l.completed || n.bodies[1].empty()) return flow::on;
+    return in_frame(n.scopes[1], f, [&](frame& inner) {
+      enter(inner);
+      return run_body(n.bodies[1], inner);
+    });
   }
   value loop_attribute(loop& l, const std::string& name) {
     const auto i = static_cast<std::int64_t>(l.index);
@@ -448,7 +447,7 @@ class template_run {
           const value v = eval(n.children[i + 1], f);
           at_ = &n;
           if (v.is_integer()) part[i] = v.integer();
-          else if (!v.is_none()) raise_for(v, "a slice's bounds are integers or None");
+          else if (!v.is_none()) template_refuses("a slice's bounds are integers or None");
         }
         at_ = &n;
         return slice(of, part);
@@ -620,8 +619,8 @@ class template_run {
   }
   /// What Python's getattr() finds; nullopt if there is nothing.
   std::optional<value> own_attribute(const value& of, const std::string& name) {
-    if (of.is_undefined()) template_raises(of.why());
     if (name.starts_with("__")) template_refuses("'" + name + "' is no attribute for a template");
+    if (of.is_undefined()) template_raises(of.why());
     if (auto* l = of.object<loop>()) {
       if (name != "cycle" && name != "changed") return loop_attribute(*l, name);
     } else if (const auto* space = of.object<name_space>()) {
@@ -676,7 +675,7 @@ class template_run {
   }
   value item(const value& of, const value& key) {
     if (auto found = own_item(of, key)) return *found;
-    if (key.is_text() && of.object<loop>() == nullptr)
+    if (key.is_text())
       if (auto found = own_attribute(of, key.text())) return *found;
     return value::undefined("'" + of.type() + "' has no element " +
                             (key.is_text() || key.is_number() ? repr(key) : key.type()));
@@ -778,6 +777,7 @@ class template_run {
     if (!a.is_number() || !b.is_number()) return wrong();
     if (op == "/") {
       if (b.number() == 0) template_raises("division by zero");
+      if (!is_exact(a) || !is_exact(b)) template_refuses("a division of integers beyond 53 bits");
       return a.number() / b.number();
     }
     if (a.is_float() || b.is_float()) return real_arithmetic(op, a.number(), b.number());
@@ -1199,8 +1199,9 @@ class template_run {
     if (all[0] > 127 && in_upper_case(from_characters({all.data(), 1})) != from_characters({all.data(), 1}) &&
         characters(in_upper_case(from_characters({all.data(), 1}))).size() != 1)
       template_refuses("the title case of a character is not known here");
-    return in_upper_case(from_characters({all.data(), 1})) +
-           in_lower_case(from_characters({all.data() + 1, all.size() - 1}));
+    const std::u32string lower = characters(in_lower_case(text));
+    if (lower.size() != all.size()) template_refuses("the lower case of a character is not known here");
+    return in_upper_case(from_characters({all.data(), 1})) + from_characters({lower.data() + 1, lower.size() - 1});
   }
   std::vector<std::string> split(const std::string& text, const std::optional<std::string>& by, std::int64_t most,
                                  bool right) {
@@ -1231,7 +1232,6 @@ class template_run {
         std::size_t end = at;
         if (most >= 0 && static_cast<std::int64_t>(parts.size()) == most) {
           end = all.size();
-          while (is_python_space(all[end - 1])) --end;
         } else {
           while (end < all.size() && !is_python_space(all[end])) ++end;
         }
@@ -1283,7 +1283,7 @@ class template_run {
   value text_method(const value& of, const std::string& name, const call_values& arguments) {
     const std::string& text = of.text();
     const bool m = of.marked();
-    if (!arguments.names.empty() && name != "split" && name != "rsplit" && name != "splitlines" && name != "replace")
+    if (!arguments.names.empty() && name != "split" && name != "rsplit" && name != "splitlines")
       template_raises("'" + name + "' takes no names");
     if (name == "strip" || name == "lstrip" || name == "rstrip")
       return made(
@@ -1453,7 +1453,10 @@ class template_run {
 
   // ---- tests -------------------------------------------------------------------------------------------------------
   value test(const std::string& name, const value& of, const call_values& arguments) {
-    if (name == "defined" || name == "undefined") return of.is_undefined() == (name == "undefined");
+    if (name == "defined" || name == "undefined") {
+      const parameters none(arguments, {});
+      return of.is_undefined() == (name == "undefined");
+    }
     const auto* s = of.sequence();
     const bool mapping = of.dictionary() != nullptr;
     const auto other = [&] { return parameters(arguments, {"other"}, 1)[0]; };
@@ -1746,7 +1749,8 @@ class template_run {
       std::int64_t count = 0;
       bool within = false;
       for (const char32_t c : characters(text_of())) {
-        const bool word = c == U'_' || unicode::is(c, unicode::property::word);
+        const bool word = c == U'_' || unicode::is(c, unicode::property::word) ||
+                          (c > 127 && unicode::is(c, unicode::property::numeric));
         if (word && !within) ++count;
         within = word;
       }

@@ -146,6 +146,7 @@ class template_lexer {
     }
     if (type == '#') {
       const std::size_t end = all_.find("#}", tag + 2);
+      if (end == std::string::npos && tag + 2 == all_.size()) return go(2);
       if (end == std::string::npos) fail("a comment has no end");
       const char last = end > tag + (sign == ' ' ? 2 : 3) ? sign_at(end - 1) : ' ';
       go(end - at_);
@@ -534,6 +535,8 @@ class template_parser {
         a.stars = 1;  // it has a default
         n.children.push_back(expression());
         a.child = n.children.size() - 1;
+      } else if (a.name == "caller") {
+        fail("a parameter 'caller' needs a default");
       } else if (defaults) {
         fail("a parameter without a default follows one that has one");
       }

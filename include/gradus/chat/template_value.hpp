@@ -153,6 +153,8 @@ struct template_dictionary {
   const template_value* find(const template_value& key) const;
 };
 
+/// Whether a number is itself as a double.
+bool is_exact(const template_value& v);
 bool equal(const template_value& a, const template_value& b);
 /// Whether a < b in Python; raises for values without an order.
 bool less(const template_value& a, const template_value& b);

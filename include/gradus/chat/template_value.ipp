@@ -1,5 +1,7 @@
 #pragma once
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -116,14 +118,29 @@ GRADUS_IMPL std::string str(const template_value& v) {
   return v.is_text() ? v.text() : v.is_undefined() ? std::string() : repr(v);
 }
 
+GRADUS_IMPL bool is_exact(const template_value& v) {
+  if (v.is_float() || v.integer() == 0) return true;
+  const auto size =
+      v.integer() < 0 ? 0 - static_cast<std::uint64_t>(v.integer()) : static_cast<std::uint64_t>(v.integer());
+  return static_cast<int>(std::bit_width(size)) - std::countr_zero(size) <= 53;
+}
+inline void check_comparable(const template_value& a, const template_value& b) {
+  if (a.is_float() != b.is_float() && (!is_exact(a) || !is_exact(b)))
+    template_refuses("an integer beyond 53 bits beside a float");
+}
+
 GRADUS_IMPL bool equal(const template_value& a, const template_value& b) {
-  if (a.is_number() && b.is_number())
+  if (a.is_number() && b.is_number()) {
+    check_comparable(a, b);
     return a.is_integer() && b.is_integer() ? a.integer() == b.integer() : a.number() == b.number();
+  }
   if (a.is_text() && b.is_text()) return a.text() == b.text();
   if (a.is_undefined() || b.is_undefined()) return a.is_undefined() && b.is_undefined();
   if (const auto *s = a.sequence(), *t = b.sequence(); s != nullptr && t != nullptr) {
     if (s == t) return true;
     using kind = template_sequence::kind;
+    if (s->what == kind::view && t->what == kind::view && s->printed != "dict_values" && t->printed != "dict_values")
+      template_refuses("two dictionaries' keys or items are compared");
     if (s->what != t->what || s->what == kind::view || s->what == kind::generator) return false;
     return std::ranges::equal(s->items, t->items, equal);
   }
@@ -138,8 +155,10 @@ GRADUS_IMPL bool equal(const template_value& a, const template_value& b) {
 }
 
 GRADUS_IMPL bool less(const template_value& a, const template_value& b) {
-  if (a.is_number() && b.is_number())
+  if (a.is_number() && b.is_number()) {
+    check_comparable(a, b);
     return a.is_integer() && b.is_integer() ? a.integer() < b.integer() : a.number() < b.number();
+  }
   if (a.is_text() && b.is_text()) return a.text() < b.text();  // UTF-8 has the order of its characters
   for (const auto& v : {a, b})
     if (v.is_undefined()) template_raises(v.why());
