@@ -92,9 +92,9 @@ std::vector<float> contents(gpu& g, Model& model, Optimizer& optimizer) {
 // Values and states after six steps, the third of which overflows.
 std::vector<float> six_steps(bool as_graph) {
   gpu g;
-  gr::basic_pool_resource<gr::cuda_stream> pool(g.poisoned);
-  gr::context<gr::cuda> transient{g.stream, pool};
-  counted_step<gr::cuda> t(g.ctx, transient);
+  gr::basic_pool_resource<gr::cuda_stream> pool(g.poisoned), kept(g.poisoned);
+  gr::context<gr::cuda> transient{g.stream, pool}, persistent{g.stream, kept};  // a step has a few bytes of each
+  counted_step<gr::cuda> t(persistent, transient);
   gr::step_graph graph{transient, t.tape, t.optimizer};
   for (int i = 0; i < 6; ++i) {
     const float input = i == 2 ? std::numeric_limits<float>::infinity() : 0.5f + 0.125f * static_cast<float>(i);
