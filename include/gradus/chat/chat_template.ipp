@@ -968,9 +968,8 @@ class template_run {
       if (caller != nullptr) *caller = value::undefined("no caller is defined");
       for (const auto& [name, v] : given.names) {
         const auto found = std::ranges::find(declared, name, &node::argument::name);
-        if (found != declared.end()) {
-          const auto i = static_cast<std::size_t>(found - declared.begin());
-          if (set[i] != 0) template_raises("a macro's argument '" + name + "' is given twice");
+        const auto i = static_cast<std::size_t>(found - declared.begin());
+        if (found != declared.end() && set[i] == 0) {
           *slot(name) = v;
           set[i] = 1;
         } else if (name == "caller" && caller != nullptr) {
@@ -978,7 +977,7 @@ class template_run {
         } else if (kwargs != nullptr) {
           rest.emplace_back(value(name), v);
         } else {
-          template_raises("a macro has no argument '" + printable(name) + "'");
+          template_raises("a macro has no argument '" + printable(name) + "', or has it already");
         }
       }
       if (varargs != nullptr)
