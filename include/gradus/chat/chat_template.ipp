@@ -635,6 +635,8 @@ class template_run {
       return s->items[1];
     } else if (!has_method(of, name)) {
       return {};
+    } else if (is_name_of(changing, name) && !of.is_text()) {
+      return value::undefined("'" + name + "' would change a " + of.type());
     }
     function f;
     f.name = name;
@@ -882,7 +884,9 @@ class template_run {
     }
     bool has(std::size_t i) const { return values_[i].has_value(); }
     const value& operator[](std::size_t i) const { return *values_[i]; }
-    bool truth(std::size_t i, bool otherwise = false) const { return has(i) ? values_[i]->truth() : otherwise; }
+    bool truth(std::size_t i) const { return has(i) && values_[i]->truth(); }
+    /// What Python takes for an integer: no text, and no None.
+    bool flag(std::size_t i) const { return integer(i) != 0; }
     const std::string& text(std::size_t i) const {
       if (!values_[i]->is_text()) raise_for(*values_[i], "a text is expected, not '" + values_[i]->type() + "'");
       return values_[i]->text();
@@ -1162,10 +1166,17 @@ class template_run {
           all.push_back(name == "keys" ? key : name == "values" ? v : made(list{key, v}, sequence_kind::tuple));
         return made(std::move(all), sequence_kind::view, "dict_" + name);
       }
-      if (name == "copy") return of;
+      if (name == "copy") {
+        const parameters none(arguments, {});
+        return of;
+      }
     }
     if (const auto* s = of.sequence()) {
-      if (name == "copy") return of;
+      if (name == "copy") {
+        const parameters none(arguments, {});
+        return of;
+      }
+      if (name == "index" && arguments.places.size() > 1) template_refuses("'index' within bounds is not known here");
       if (name == "count" || name == "index") {
         const parameters b(arguments, {"value"}, 1);
         std::int64_t count = 0;
@@ -1282,6 +1293,7 @@ class template_run {
   value text_method(const value& of, const std::string& name, const call_values& arguments) {
     const std::string& text = of.text();
     const bool m = of.marked();
+    if (name == "format" || name == "format_map") template_refuses("'" + name + "' of a text is not known here");
     if (!arguments.names.empty() && name != "split" && name != "rsplit" && name != "splitlines")
       template_raises("'" + name + "' takes no names");
     if (name == "strip" || name == "lstrip" || name == "rstrip")
@@ -1347,7 +1359,7 @@ class template_run {
       return made(std::move(out), m);
     }
     if (name == "splitlines") {
-      const parameters b(arguments, {"keepends"});
+      const bool keeps = parameters(arguments, {"keepends"}).flag(0);
       const std::u32string all = characters(text);
       std::vector<std::string> lines;
       std::size_t begin = 0;
@@ -1356,7 +1368,7 @@ class template_run {
         const bool ends = (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
         if (!ends) continue;
         const std::size_t end = c == 0xD && i + 1 < all.size() && all[i + 1] == 0xA ? i + 1 : i;
-        lines.push_back(from_characters(all.substr(begin, (b.truth(0) ? end + 1 : i) - begin)));
+        lines.push_back(from_characters(all.substr(begin, (keeps ? end + 1 : i) - begin)));
         begin = end + 1;
         i = end;
       }
@@ -1668,7 +1680,7 @@ class template_run {
         for (const auto& path : paths) keys.push_back(key_of(v, path, b.truth(1)));
         all.emplace_back(made(std::move(keys)), v);
       }
-      sort_by_keys(all, b.truth(0));
+      sort_by_keys(all, b.flag(0));
       list sorted;
       for (auto& [key, v] : all) sorted.push_back(std::move(v));
       return made(std::move(sorted));
@@ -1683,7 +1695,7 @@ class template_run {
         const value& k = by == "key" ? key : v;
         all.emplace_back(b.truth(0) ? k : without_case(k), made(list{key, v}, sequence_kind::tuple));
       }
-      sort_by_keys(all, b.truth(2));
+      sort_by_keys(all, b.flag(2));
       list sorted;
       for (auto& [key, v] : all) sorted.push_back(std::move(v));
       return made(std::move(sorted));
@@ -1826,25 +1838,25 @@ class template_run {
                    style.indent.size() * (static_cast<std::size_t>(of.depth()) + 1)));
     return to_json(of, style);
   }
-  /// Of what is false in Python nothing is asked.
-  list all_if_any(const value& v) { return v.truth() ? all_of(v) : list(); }
   value mapped(const value& of, const call_values& given) {
+    if (!of.truth()) return made(list(), sequence_kind::generator);  // of nothing nothing is asked
     list all;
     if (given.places.empty() && !given.names.empty()) {
       const parameters b(given, {"", "attribute", "default"});
       if (!b.has(1)) template_raises("'map' takes a filter's name or 'attribute'");
       const auto path = parts_of(b[1]);
-      for (const auto& v : all_if_any(of)) all.push_back(path_of(v, path, b.has(2) ? &b[2] : nullptr));
+      for (const auto& v : all_of(of)) all.push_back(path_of(v, path, b.has(2) ? &b[2] : nullptr));
     } else {
       if (given.places.empty()) template_raises("'map' takes a filter's name");
       if (!given.places[0].is_text()) raise_for(given.places[0], "a filter's name is a text");
       call_values rest = given;
       rest.places.erase(rest.places.begin());
-      for (const auto& v : all_if_any(of)) all.push_back(filter(given.places[0].text(), v, rest));
+      for (const auto& v : all_of(of)) all.push_back(filter(given.places[0].text(), v, rest));
     }
     return made(std::move(all), sequence_kind::generator);
   }
   value selected(const std::string& name, const value& of, const call_values& given) {
+    if (!of.truth()) return made(list(), sequence_kind::generator);
     const bool by_attribute = name.ends_with("attr"), wanted = name.starts_with("select");
     call_values rest = given;
     std::vector<value> path;
@@ -1854,13 +1866,14 @@ class template_run {
       rest.places.erase(rest.places.begin());
     }
     std::optional<value> by;
+    if (rest.places.empty() && !rest.names.empty()) template_raises("'" + name + "' takes a test's name first");
     if (!rest.places.empty()) {
       by = rest.places[0];
       rest.places.erase(rest.places.begin());
       if (!by->is_text()) raise_for(*by, "a test's name is a text");
     }
     list all;
-    for (const auto& v : all_if_any(of)) {
+    for (const auto& v : all_of(of)) {
       const value found = path_of(v, path);
       if ((by ? test(by->text(), found, rest).truth() : found.truth()) == wanted) all.push_back(v);
     }
@@ -1883,7 +1896,8 @@ class template_run {
     }
     if (!of.is_text()) return otherwise;
     std::string text = stripped(of.text(), {}, true, true);
-    if (whole && b.has(1) && b.integer(1) != 10) template_refuses("'int' of another base is not known here");
+    if (whole && b.has(1) && !(b[1].is_integer() && b.integer(1) == 10))
+      template_refuses("'int' of another base is not known here");
     const bool plain = !text.empty() && std::ranges::all_of(text, [](char c) {
       return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || (c | 32) == 'e';
     });
@@ -1915,6 +1929,7 @@ class template_run {
   }
   value rounded(const value& of, const call_values& given) {
     const parameters b(given, {"precision", "method"});
+    if (b.has(0) && b[0].is_none()) template_refuses("'round' to None is not known here");
     const std::int64_t digits = b.integer(0, 0);
     const std::string how = b.has(1) ? print(b[1]) : "common";
     if (how != "common" && how != "ceil" && how != "floor") template_raises("'round' is common, ceil or floor");

@@ -452,7 +452,7 @@ class template_parser {
         n.children.push_back(tuple_or_one());
       } else {
         n.what = kind::set_block;
-        if (is_sign("|")) n.children.push_back(filters(node(kind::nothing), false));
+        if (is_sign("|")) n.children.push_back(softly(false, [&] { return filters(node(kind::nothing), false); }));
         n.bodies.push_back(block({"endset"}));
         ++at_;
       }
@@ -472,7 +472,7 @@ class template_parser {
       macro_body(n, "endgeneration");
     } else if (tag == "filter") {
       n.what = kind::filter_block;
-      n.children.push_back(filters(node(kind::nothing), true));
+      n.children.push_back(softly(false, [&] { return filters(node(kind::nothing), true); }));
       n.bodies.push_back(block({"endfilter"}));
       ++at_;
     } else if (tag == "with") {
@@ -784,7 +784,7 @@ class template_parser {
     ++at_;
     const auto end_of_part = [&] { return is_sign(":") || is_sign("]") || is_sign(","); };
     const auto part = [&] { return end_of_part() ? node(kind::nothing) : expression(); };
-    template_node first = is_sign(":") ? node(kind::nothing) : expression();
+    template_node first = is_sign(":") ? node(kind::nothing) : is_sign("]") ? node(kind::tuple) : expression();
     if (skip(token::sign, ":")) {
       s.what = kind::slice;
       template_node last = part();
