@@ -1760,8 +1760,8 @@ class template_run {
       std::int64_t count = 0;
       bool within = false;
       for (const char32_t c : characters(text_of())) {
-        const bool word = c == U'_' || unicode::is(c, unicode::property::word) ||
-                          (c > 127 && unicode::is(c, unicode::property::numeric));
+        const bool word = c == U'_' || unicode::classify(c) == unicode::character_class::letter ||
+                          unicode::is(c, unicode::property::numeric);
         if (word && !within) ++count;
         within = word;
       }
