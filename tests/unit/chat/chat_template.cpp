@@ -122,6 +122,14 @@ TEST_CASE("a chat template has limits, whatever it asks for") {
   CHECK(text.size() == 4000 * 35);
 }
 
+TEST_CASE("a name that a chat template sets in a scope is that scope's own from its beginning, as in Jinja") {
+  const std::string given = R"({"n": 7})";
+  CHECK(write("{% macro f() %}[{{ n }}]{% endmacro %}{{ f() }}{% set n = 1 %}{{ f() }}", given) == "[][1]");
+  CHECK(write("{{ n }}{% macro f() %}[{{ n }}]{% endmacro %}{{ f() }}{% set n = 1 %}{{ f() }}", given) == "7[7][1]");
+  CHECK(write("{% for i in [1, 2] %}{{ n }}{% set n = i %}{{ n }}{% endfor %}{{ n }}", given) == "71727");
+  CHECK(write("{% if n %}{% set n = 1 %}{% endif %}{{ n }}", given) == "1");
+}
+
 TEST_CASE("a chat template is given its date, and knows no other") {
   CHECK(write("{{ strftime_now('%d %b %Y, %A, %j, %H:%M:%S %p, %-d/%-m/%y %B %%') }}", "{}", "2024-02-29 00:05:09") ==
         "29 Feb 2024, Thursday, 060, 00:05:09 AM, 29/2/24 February %");
