@@ -1035,7 +1035,10 @@ class template_run {
       const double count = (static_cast<double>(to) - static_cast<double>(from)) / static_cast<double>(step);
       if (count > 100'000) template_raises("'range' is longer than 100,000");
       list all;
-      for (std::int64_t i = from; all.size() <= 100'000 && (step > 0 ? i < to : i > to); i += step) all.emplace_back(i);
+      for (std::int64_t i = from; step > 0 ? i < to : i > to;) {
+        all.emplace_back(i);
+        if (all.size() > 100'000 || __builtin_add_overflow(i, step, &i)) break;
+      }
       work(all.size());
       return made(std::move(all), sequence_kind::range,
                   "range(" + std::to_string(from) + ", " + std::to_string(to) +
@@ -1133,7 +1136,8 @@ class template_run {
           out += '%';
           break;
         default:
-          template_refuses("'%" + std::string(1, format[i]) + "' of a date is not known here");
+          template_refuses("'%" + printable(format.substr(i, unicode::read_utf8(format, i).bytes)) +
+                           "' of a date is not known here");
       }
     }
     return out;

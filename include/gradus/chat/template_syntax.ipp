@@ -213,7 +213,7 @@ class template_lexer {
                                                      "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                                      ">",  "<",  "=",  ".",  ":",  "|",  ","};
     const auto found = std::ranges::find_if(signs, [&](std::string_view s) { return sees(s); });
-    if (found == signs.end()) fail("unexpected " + printable(all_.substr(at_, 1)));
+    if (found == signs.end()) fail("unexpected " + printable(all_.substr(at_, unicode::read_utf8(all_, at_).bytes)));
     if (*found == "(" || *found == "[" || *found == "{") {
       open += *found == "(" ? ')' : *found == "[" ? ']' : '}';
     } else if (*found == ")" || *found == "]" || *found == "}") {

@@ -85,6 +85,7 @@ TEST_CASE("an error of a chat template names its kind, line and column, and what
   CHECK(problem("{% iff x %}") == "parse: line 1, column 4: unknown tag 'iff'");
   CHECK(problem("{{ x|upperr }}") == "parse: line 1, column 13: there is no filter 'upperr'");
   CHECK(problem("{{ 'a }}") == "parse: line 1, column 9: a text has no end");
+  CHECK(problem("{{ € }}") == "parse: line 1, column 4: unexpected €");
   CHECK(problem("{{ 2 ** 80 }}") == "refused: line 1, column 6: an integer is larger than 64 bits");
   CHECK(problem("{% include 'secrets' %}") == "refused: line 1, column 4: 'include' is no part of a chat template");
   CHECK(problem("{{ strftime_now('%Y') }}") ==
@@ -113,6 +114,10 @@ TEST_CASE("a chat template has limits, whatever it asks for") {
     CAPTURE(text.substr(0, 80));
     CHECK(problem(text).starts_with("limit: line 1, column "));
   }
+  // At the ends of 64 bits, too.
+  CHECK(write("{{ range(9223372036854775800, 9223372036854775807, 5)|list }}") ==
+        "[9223372036854775800, 9223372036854775805]");
+  CHECK(write("{{ 'abc'[9223372036854775807:-9223372036854775807:-9223372036854775807] }}") == "c");
   // What is given counts: a long chat takes more than a short one may.
   std::string chat = R"({"messages": [)";
   for (int i = 0; i < 4000; ++i)
