@@ -54,7 +54,7 @@ def make_instruct(folder):
     words.save_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
     ends = [words.eos_token_id, words.convert_tokens_to_ids("!")]
-    model.config.eos_token_id = ends
+    model.config.bos_token_id, model.config.eos_token_id = words.bos_token_id, ends  # a GGUF file has one beginning
     model.generation_config = GenerationConfig(bos_token_id=words.bos_token_id, eos_token_id=ends, do_sample=True,
                                                temperature=0.6, top_k=20, top_p=0.95, repetition_penalty=1.05)
     model.save_pretrained(folder)
