@@ -27,8 +27,8 @@ struct rendered_chat {
 /// 64 bytes a byte of text in the variables. Values nest at most 64 levels, what runs 600.
 class chat_template {
  public:
-  /// Throws chat_template_error, with line and column, for text that cannot be parsed, or with over 100 levels of nested
-  /// tags and brackets.
+  /// Throws chat_template_error, with line and column, for text that cannot be parsed, or with over 100 levels of
+  /// nested tags and brackets.
   explicit chat_template(std::string_view text);
 
   /// The text for variables, a dictionary: `messages`, `add_generation_prompt`, `bos_token` and what else it reads.
